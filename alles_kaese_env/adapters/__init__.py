@@ -1,0 +1,1 @@
+"""Faces that need an extra: one file for each library."""

@@ -1,0 +1,152 @@
+"""The PettingZoo face: all seats are agents, one acts at a time (AEC)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from pettingzoo import AECEnv
+from pettingzoo.utils import wrappers
+
+from alles_kaese_env.actions import as_action
+from alles_kaese_env.batch import GameBatch
+from alles_kaese_env.engine import NUM_ACTIONS
+from alles_kaese_env.observation import OBSERVATION
+from alles_kaese_env.render.text import render_text
+from alles_kaese_env.scripted import ScriptedDeal
+from alles_kaese_env.seeding import as_seed, streams_of
+from alles_kaese_env.variant import Variant, one_of
+
+Observation = dict[str, npt.NDArray[Any]]
+
+
+def env(**kwargs: Any) -> AECEnv[str, Observation, int]:
+    """The environment with PettingZoo's usual wrappers: an illegal action ends the game, with
+    reward -1 for who played it and 0 for the others. Arguments as for `raw_env`."""
+    wrapped: AECEnv[str, Observation, int] = raw_env(**kwargs)
+    wrapped = wrappers.TerminateIllegalWrapper(wrapped, illegal_reward=-1)
+    wrapped = wrappers.AssertOutOfBoundsWrapper(wrapped)
+    return wrappers.OrderEnforcingWrapper(wrapped)
+
+
+class raw_env(AECEnv[str, Observation, int]):
+    """Alles Käse! for agents ``player_0`` to ``player_5``, without wrappers.
+
+    Observations are dicts: ``observation``, float32 (253,), see `alles_kaese_env.OBSERVATION`;
+    ``action_mask``, int8 (18,), all 0 for an agent that does not act. `observe` answers for any
+    agent at any time. Rewards are 0 until the game ends and then the payoffs of RULES P5.
+
+    Args:
+        num_players: 2 to 6.
+        render_mode: None, or "ansi" for a text of what the agent to act may know.
+        **variant: the other fields of `Variant`: traps, copies, row_size, trap_limit, burn.
+
+    `reset` takes the seeds and options of `AllesKaeseEnv.reset`. `step` raises `ValueError` for
+    an illegal action and leaves the game as it is.
+
+    Raises:
+        ValueError: an argument, a seed or an option is not what is allowed.
+    """
+
+    metadata = {  # noqa: RUF012 - as PettingZoo has it
+        "render_modes": ["ansi"],
+        "name": "alles_kaese_v0",
+        "is_parallelizable": False,
+        "render_fps": 2,
+    }
+
+    def __init__(
+        self, num_players: int = 2, render_mode: str | None = None, **variant: Any
+    ) -> None:
+        super().__init__()
+        if render_mode is not None:
+            one_of("render_mode", render_mode, self.metadata["render_modes"])
+        self.render_mode = render_mode
+        self.variant = Variant.from_fields(num_players=num_players, **variant)
+        self.possible_agents = [f"player_{seat}" for seat in range(self.variant.num_players)]
+        mask = gymnasium.spaces.Box(0, 1, (NUM_ACTIONS,), np.int8)
+        self.observation_spaces = {
+            agent: gymnasium.spaces.Dict({"observation": OBSERVATION.space(), "action_mask": mask})
+            for agent in self.possible_agents
+        }
+        self.action_spaces = {
+            agent: gymnasium.spaces.Discrete(NUM_ACTIONS) for agent in self.possible_agents
+        }
+        self._seat_of = {agent: seat for seat, agent in enumerate(self.possible_agents)}
+        self._batch = GameBatch(1, self.variant)
+        self._row = np.zeros(1, np.int64)
+        self._action = np.zeros(1, np.int64)
+        self.agents: list[str] = []
+
+    def observation_space(self, agent: str) -> gymnasium.spaces.Dict:
+        """The same space object at every call."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> gymnasium.spaces.Discrete:
+        """The same space object at every call."""
+        return self.action_spaces[agent]
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Begin a new game; without a seed, the random stream goes on."""
+        # PettingZoo's api_test hands over an option of the name "options".
+        script = ScriptedDeal.from_options(self.variant, options, ignored=("options",))
+        number = as_seed(seed)
+        if number is not None:
+            self._batch.streams[:] = streams_of(number, 1)
+        self._batch.deal(self._row, script)
+        self._batch.look(self._row)
+        self.agents = self.possible_agents[:]
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
+        self.agent_selection = self.possible_agents[int(self._batch.seats[0])]
+
+    def step(self, action: Any) -> None:
+        """Let the selected agent act; None for an agent whose game is over."""
+        agent = self.agent_selection
+        if self.terminations[agent]:
+            self._was_dead_step(action)
+            return
+        self._action[0] = as_action(action)
+        self._batch.check(self._action, self._row)
+        self._batch.attempt(self._action, self._row)
+        self._batch.look(self._row)
+        self._cumulative_rewards[agent] = 0.0
+        if self._batch.over[0]:
+            self._end()
+        else:
+            self.agent_selection = self.possible_agents[int(self._batch.seats[0])]
+
+    def observe(self, agent: str) -> Observation:
+        """What an agent knows now, and what it may do."""
+        seat = self._seat_of[agent]
+        if seat == self._batch.seats[0]:
+            observation = self._batch.observations[0].copy()
+            mask = self._batch.masks[0].astype(np.int8)
+        else:
+            observation = self._batch.observe(seat)[0]
+            mask = np.zeros(NUM_ACTIONS, np.int8)
+        return {"observation": observation, "action_mask": mask}
+
+    def render(self) -> str | None:
+        """The table as the agent to act may see it, with ``render_mode="ansi"``."""
+        if self.render_mode is None:
+            gymnasium.logger.warn('render was called without a render_mode; allowed: "ansi"')
+            return None
+        seat = int(self._batch.seats[0])
+        return render_text(self._batch.observations[0], self.variant, seat)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _end(self) -> None:
+        """The game is over: payoffs for all agents, which then take a last, empty step each."""
+        payoffs = self._batch.payoffs[0]
+        self.rewards = {agent: float(payoffs[self._seat_of[agent]]) for agent in self.agents}
+        self.terminations = dict.fromkeys(self.agents, True)
+        self._accumulate_rewards()
+        self._deads_step_first()

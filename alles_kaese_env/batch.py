@@ -1,0 +1,308 @@
+"""Many games at once, all seats in the caller's hands: the native face."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from alles_kaese_env import engine
+from alles_kaese_env.actions import as_actions, illegal_action
+from alles_kaese_env.scripted import ScriptedDeal
+from alles_kaese_env.seeding import streams_of
+from alles_kaese_env.variant import Variant, whole_number
+
+Rows = npt.NDArray[np.int64]
+
+
+def as_records(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[np.void]:
+    """A contiguous array (B,) or (B, n) as (B,) records over the same memory."""
+    return array.view(dtype).reshape(len(array))
+
+
+class GameBatch:
+    """Games of one variant, stepped together.
+
+    Game i is the same whatever the number of games and threads: it has a random stream of its
+    own, which belongs to the seed and to i. A record holds no future.
+
+    Args:
+        num_games: how many games, B below.
+        variant: their rules; P is its number of players.
+        seed: 0 to 2^64 - 1, or None for one from the operating system.
+        threads: how many threads share the work of a call. More than one pays from some
+            thousand games on.
+        autoreset: deal games anew in the step that ends them.
+
+    Attributes (arrays of the batch, rewritten by `step`, `reset` and `set_state`; copy what you
+    want to keep, and write into none of them):
+        games: the records, (B,) of `engine.GAME`. `engine.GAME_FIELDS` says who may see what.
+        streams: the random streams, (B,) uint64.
+        seats: whose turn it is, (B,) int64; where a game is over, whose turn ended it.
+        observations: what that seat knows, (B, 253) float32, see `OBSERVATION`.
+        masks: what it may do, (B, 18) bool; all False where a game is over.
+        over: which games the last step ended, (B,) bool; without autoreset, which are over.
+        payoffs: RULES P5 for every seat of the games in ``over``, (B, P) float32, else 0.
+
+    Raises:
+        ValueError: an argument is not what is allowed.
+
+    Example:
+        >>> batch = GameBatch(1024, Variant(num_players=4), seed=0, autoreset=True)
+        >>> for _ in range(100):
+        ...     batch.step(batch.random_actions())
+        >>> batch.observations.shape, batch.payoffs.shape
+        ((1024, 253), (1024, 4))
+    """
+
+    def __init__(
+        self,
+        num_games: int,
+        variant: Variant | None = None,
+        *,
+        seed: int | None = None,
+        threads: int = 1,
+        autoreset: bool = False,
+    ) -> None:
+        self.num_games = whole_number("num_games", num_games, 1, 2**31 - 1)
+        self.variant = Variant() if variant is None else variant
+        self.threads = whole_number("threads", threads, 1, 1024)
+        self.autoreset = bool(autoreset)
+        self.streams = streams_of(seed, num_games)
+        self.games = np.zeros(num_games, engine.GAME)
+        self.seats = np.zeros(num_games, np.int64)
+        self.observations = np.zeros((num_games, engine.OBSERVATION_SIZE), np.float32)
+        self.masks = np.zeros((num_games, engine.NUM_ACTIONS), bool)
+        self.over = np.zeros(num_games, bool)
+        self.payoffs = np.zeros((num_games, self.variant.num_players), np.float32)
+        self._legal = np.zeros(num_games, np.int64)  # the masks as bits
+        self._all_rows = np.arange(num_games)
+        self.script: ScriptedDeal | None = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._pool_pid = 0
+        self.reset()
+
+    def __len__(self) -> int:
+        return self.num_games
+
+    def __repr__(self) -> str:
+        return f"GameBatch({self.num_games}, {self.variant})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pool": None}  # threads are neither copied nor pickled
+
+    def reset(
+        self,
+        rows: npt.ArrayLike | None = None,
+        *,
+        seed: int | None = None,
+        script: ScriptedDeal | None = None,
+    ) -> None:
+        """Deal new games.
+
+        Args:
+            rows: which games, whole numbers or a mask (B,) bool; all of them if None.
+            seed: begin the streams of all games anew from this seed; None goes on with them.
+            script: deal this; for a batch of one game only.
+
+        Raises:
+            ValueError: a row or the seed is not what is allowed, or a script meets many games.
+        """
+        if script is not None and self.num_games > 1:
+            raise ValueError(f"script is given for {self.num_games} games; allowed: for 1 game")
+        which = self._rows(rows)
+        if seed is not None:
+            self.streams[:] = streams_of(seed, self.num_games)
+        self.deal(which, script)
+        self.look(which)
+
+    def step(self, actions: npt.ArrayLike, rows: npt.ArrayLike | None = None) -> None:
+        """Let the seat to move of each game act, and chance happen up to the next decision.
+
+        Args:
+            actions: whole numbers from 0 to 17, one a game, or one a row of ``rows``.
+            rows: which games, whole numbers or a mask (B,) bool; all of them if None.
+
+        Raises:
+            ValueError: an action is illegal or no action, or a game is over. No game is changed.
+        """
+        which = self._rows(rows)
+        chosen = as_actions(actions, len(which))
+        self.check(chosen, which)
+        if self.script is None:
+            self._share(which, lambda part: self._advance(which[part], chosen[part]))
+        else:
+            self.attempt(chosen, which)
+            self.look(which)
+
+    def random_actions(self, rows: npt.ArrayLike | None = None) -> npt.NDArray[np.int64]:
+        """A random legal action for each row, drawn from the game's stream; 0 where it is over."""
+        which = self._rows(rows)
+        actions = np.zeros(len(which), np.int64)
+        engine.random_actions(self._legal, self.stream_records, which, actions)
+        return actions
+
+    def observe(self, seats: npt.ArrayLike | None = None) -> npt.NDArray[np.float32]:
+        """What a seat of each game knows now, a new array (B, 253) float32.
+
+        Args:
+            seats: a seat for all games or one for each, (B,); the seat to move if None.
+
+        Raises:
+            ValueError: there is no such seat.
+        """
+        if seats is None:
+            return self.observations.copy()
+        who = np.array(np.broadcast_to(np.asarray(seats, np.int64), self.num_games))
+        for seat in (who.min(), who.max()):
+            whole_number("seats", seat, 0, self.variant.num_players - 1)
+        observations = np.zeros_like(self.observations)
+        engine.observe_games(
+            self.games, self.variant.rules, who, as_records(observations, engine.OBSERVATION)
+        )
+        return observations
+
+    def get_state(self) -> dict[str, Any]:
+        """A copy of the games and their streams, to be pickled or handed to `set_state`."""
+        return {
+            "rules_version": engine.RULES_VERSION,
+            "variant": self.variant,
+            "games": self.games.copy(),
+            "streams": self.streams.copy(),
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state of `get_state`, of a batch of the same size and variant.
+
+        Raises:
+            ValueError: the state is of another version, variant or number of games.
+        """
+        allowed = {
+            "rules_version": engine.RULES_VERSION,
+            "variant": self.variant,
+            "number of games": self.num_games,
+        }
+        for name, value in allowed.items():
+            given = len(state["games"]) if name == "number of games" else state[name]
+            if given != value:
+                raise ValueError(f"state has {name} {given}; allowed: {value}")
+        self.games[:] = state["games"]
+        self.streams[:] = state["streams"]
+        self.script = None
+        self.look(self._all_rows)
+
+    def _rows(self, rows: npt.ArrayLike | None) -> Rows:
+        if rows is None:
+            return self._all_rows
+        which = np.asarray(rows)
+        if which.dtype == bool and which.shape == (self.num_games,):
+            return np.flatnonzero(which)
+        if which.ndim != 1 or (which.size and which.dtype.kind not in "iu"):
+            raise ValueError(
+                f"rows has shape {which.shape} and type {which.dtype}; "
+                f"allowed: a list of whole numbers, or a mask of shape ({self.num_games},)"
+            )
+        if which.size and not 0 <= which.min() <= which.max() < self.num_games:
+            raise ValueError(f"rows is {rows!r}; allowed: numbers from 0 to {self.num_games - 1}")
+        if len(np.unique(which)) != len(which):
+            raise ValueError(f"rows is {rows!r}; allowed: every number once")
+        return which.astype(np.int64)
+
+    # What follows is for faces that stand on a batch: rows are int64 and known to be right.
+
+    @property
+    def stream_records(self) -> npt.NDArray[np.void]:
+        """The streams as the engine takes them."""
+        return as_records(self.streams, engine.STREAM)
+
+    def deal(self, rows: Rows, script: ScriptedDeal | None = None) -> None:
+        """`reset`, without a look at the games."""
+        if script is not None and self.num_games > 1:
+            raise ValueError(f"script is given for {self.num_games} games; allowed: for 1 game")
+        self.script = script
+        if script is None:
+            engine.deal_games(self.games, self.stream_records, self.variant.rules, rows)
+        else:
+            engine.clear_games(self.games, self.variant.rules, rows)
+            self._follow(script)
+
+    def check(self, actions: npt.NDArray[np.int64], rows: Rows) -> None:
+        """Raise `ValueError` if an action is illegal."""
+        wrong = engine.first_illegal(self._legal, rows, actions)
+        if wrong >= 0:
+            row = int(rows[wrong])
+            raise illegal_action(int(actions[wrong]), self.masks[row], f" of game {row}")
+
+    def attempt(self, actions: npt.NDArray[np.int64], rows: Rows) -> npt.NDArray[np.bool_]:
+        """Let the seat to move act in each row, without a look at the games after it.
+
+        Returns:
+            Where the action was illegal and nothing was changed, (rows,) bool.
+        """
+        illegal = np.zeros(len(rows), bool)
+        if self.script is None:
+            args = self.games, self.stream_records, self.variant.rules
+            engine.try_games(*args, rows, actions, illegal)
+        else:
+            engine.act_games(self.games, self.variant.rules, rows, actions, illegal)
+            self._follow(self.script)
+        return illegal
+
+    def look(self, rows: Rows, seats: npt.NDArray[np.int64] | None = None) -> None:
+        """Bring all that follows from the records up to date.
+
+        Args:
+            rows: which games.
+            seats: who looks, (B,); the seat to move if None.
+        """
+        if seats is None:
+            self.seats[rows] = self.games["seat"][rows]
+        else:
+            self.seats[rows] = seats[rows]
+        engine.view_games(self.games, self.variant.rules, rows, *self._views)
+
+    @property
+    def _views(self) -> tuple[npt.NDArray[Any], ...]:
+        """The arrays that follow from the records, as the engine writes them."""
+        return (
+            self.over,
+            self.payoffs,
+            self.seats,
+            self._legal,
+            as_records(self.masks, engine.MASK),
+            as_records(self.observations, engine.OBSERVATION),
+        )
+
+    def _advance(self, rows: Rows, actions: npt.NDArray[np.int64]) -> None:
+        rules, autoreset = self.variant.rules, self.autoreset
+        engine.advance_games(
+            self.games, self.stream_records, rules, rows, actions, autoreset, *self._views
+        )
+
+    def _follow(self, script: ScriptedDeal) -> None:
+        """Let chance have what the script says, up to the next decision."""
+        rules, rows = self.variant.rules, self._all_rows
+        outcomes = np.zeros(1, np.int64)
+        while self.games["phase"][0] < engine.DECISION:
+            outcome = script.outcome(self.games[0])
+            if outcome is None:
+                engine.sample_games(self.games, self.stream_records, rules, rows, outcomes)
+            else:
+                outcomes[0] = outcome
+            engine.chance_games(self.games, rules, rows, outcomes)
+
+    def _share(self, rows: Rows, work: Callable[[slice], None]) -> None:
+        """Do the work on all rows, in equal parts by the threads."""
+        if self.threads == 1 or len(rows) < self.threads:
+            work(slice(0, len(rows)))
+            return
+        if self._pool is None or self._pool_pid != os.getpid():  # threads do not survive a fork
+            self._pool = ThreadPoolExecutor(self.threads)
+            self._pool_pid = os.getpid()
+        bounds = np.linspace(0, len(rows), self.threads + 1).astype(int)
+        parts = [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        list(self._pool.map(work, parts))

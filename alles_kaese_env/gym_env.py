@@ -1,0 +1,142 @@
+"""The Gymnasium face: one game, one seat learns, opponents play the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+
+from alles_kaese_env.actions import as_action
+from alles_kaese_env.engine import NUM_ACTIONS
+from alles_kaese_env.observation import OBSERVATION
+from alles_kaese_env.render.text import render_text
+from alles_kaese_env.scripted import ScriptedDeal
+from alles_kaese_env.seeding import as_seed
+from alles_kaese_env.single_seat import Opponent, SingleSeatGames
+from alles_kaese_env.variant import Variant, one_of
+
+Info = dict[str, Any]
+
+
+class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
+    """Alles Käse! for one learner.
+
+    ## Action space
+    `Discrete(18)`: kind x slot; 0 to 5 peek, 6 to 11 take, 12 to 17 discard (see
+    `alles_kaese_env.decode_action`). What is legal now stands in ``info["action_mask"]``, int8
+    (18,), and in `action_masks()`, bool (18,).
+
+    ## Observation space
+    `Box(0, 1, (253,), float32)`, see `alles_kaese_env.OBSERVATION`.
+
+    ## Reward
+    The payoff of RULES P5 at the end: 1 for a sole winner down to -1 / (num_players - 1). With
+    ``reward="shaped"`` it is spread over the episode.
+
+    ## Start
+    A new deal. The opponents that sit before the learner have already played.
+
+    ## End
+    `terminated` when the game is over or the learner acted illegally (``info["illegal_action"]``
+    is then True). `truncated` is always False. Games of 4 to 6 players have no bound on their
+    length but end with probability 1; wrap them in `TimeLimit` if you need a bound.
+
+    Args:
+        num_players: 2 to 6.
+        opponents: an agent for all other seats, or num_players - 1 of them in turn order after
+            the learner: "random", an import path such as "agents.heuristic:ReferenceAgent", or an
+            object with ``act(observations, masks, rng) -> actions`` on batches.
+        seat: the learner's seat; None draws one for each game.
+        reward: "win" or "shaped".
+        on_illegal: what an illegal action of the learner does: "forfeit" ends the episode with
+            the payoff of a lost game, "raise" raises `ValueError`. The game is not changed.
+        render_mode: None, or "ansi" for a text that shows what the learner may know.
+        **variant: the other fields of `Variant`: traps, copies, row_size, trap_limit, burn.
+
+    `reset(seed=...)` takes 0 to 2^64 - 1. `reset(options={"deck": ..., "dice": ...})` deals a
+    stacked deck: (holes, is_trap) of all cards, the slots of the row first and then the reserve,
+    and the faces of the first rolls.
+
+    Raises:
+        ValueError: an argument, a seed or an option is not what is allowed.
+
+    ## Version history
+    v0: first version.
+    """
+
+    metadata = {"render_modes": ["ansi"], "render_fps": 2}  # noqa: RUF012 - as Gymnasium has it
+
+    def __init__(
+        self,
+        num_players: int = 2,
+        opponents: Opponent | Sequence[Opponent] = "random",
+        seat: int | None = None,
+        reward: str = "win",
+        on_illegal: str = "forfeit",
+        render_mode: str | None = None,
+        **variant: Any,
+    ) -> None:
+        if render_mode is not None:
+            one_of("render_mode", render_mode, self.metadata["render_modes"])
+        self.variant = Variant.from_fields(num_players=num_players, **variant)
+        self.observation_space = OBSERVATION.space()
+        self.action_space = gymnasium.spaces.Discrete(NUM_ACTIONS)
+        self.render_mode = render_mode
+        self._games = SingleSeatGames(1, self.variant, opponents, seat, reward, on_illegal)
+        self._rows = np.zeros(1, np.int64)
+        self._action = np.zeros(1, np.int64)
+        self._is_playing = False
+        self._is_seeded = False
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[npt.NDArray[np.float32], Info]:
+        """Begin a new game; without a seed, the random stream goes on."""
+        script = ScriptedDeal.from_options(self.variant, options)
+        super().reset(seed=as_seed(seed))
+        if seed is not None or not self._is_seeded:
+            words = self.np_random.bit_generator.seed_seq.generate_state(1, np.uint64)
+            self._games.seed(words, self.np_random)
+            self._is_seeded = True
+        self._games.deal(self._rows, script)
+        self._is_playing = True
+        return self._observation(), self._info()
+
+    def step(
+        self, action: Any
+    ) -> tuple[npt.NDArray[np.float32], float, bool, bool, Info]:
+        """Act with the learner's seat, and let the opponents play up to its next decision."""
+        if not self._is_playing:
+            raise gymnasium.error.ResetNeeded("step was called without a game; call reset first")
+        self._action[0] = as_action(action)
+        games = self._games
+        games.step(self._action, self._rows)
+        terminated = bool(games.terminated[0])
+        self._is_playing = not terminated
+        info = self._info()
+        if games.illegal[0]:
+            info["illegal_action"] = True
+        return self._observation(), float(games.rewards[0]), terminated, False, info
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """The legal actions, (18,) bool, as sb3-contrib asks for them."""
+        return self._games.batch.masks[0].copy()
+
+    def render(self) -> str | None:
+        """The table as the learner may see it, with ``render_mode="ansi"``."""
+        if self.render_mode is None:
+            gymnasium.logger.warn('render was called without a render_mode; allowed: "ansi"')
+            return None
+        if not self._is_seeded:
+            raise gymnasium.error.ResetNeeded("render was called without a game; call reset first")
+        seat = int(self._games.seats[0])
+        return render_text(self._observation(), self.variant, seat)
+
+    def _observation(self) -> npt.NDArray[np.float32]:
+        return self._games.batch.observations[0].copy()
+
+    def _info(self) -> Info:
+        return {"action_mask": self._games.batch.masks[0].astype(np.int8)}

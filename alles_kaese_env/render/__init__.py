@@ -1,0 +1,1 @@
+"""Pictures of the game for people."""

@@ -1,0 +1,127 @@
+"""Scripted deals: chance outcomes from a stacked deck and a list of dice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from alles_kaese_env import engine
+from alles_kaese_env.actions import decode_action
+from alles_kaese_env.variant import Variant, whole_number
+
+
+class ScriptedDeal:
+    """The physical cards of one game in the order in which they are dealt, and its dice.
+
+    The engine draws a back when it becomes visible and a front when somebody looks at it; this
+    class answers with the cards as they lie. It follows which card came into which slot.
+
+    Args:
+        variant: the rules of the game.
+        deck: (holes, is_trap) of every card: the slots of the row first, then the reserve from
+            top to bottom; None for backs and fronts by chance.
+        dice: the faces of the first rolls; later ones are rolled.
+
+    Raises:
+        ValueError: deck or dice do not fit the variant.
+    """
+
+    def __init__(
+        self,
+        variant: Variant,
+        deck: Sequence[tuple[int, bool]] | None = None,
+        dice: Sequence[int] = (),
+    ) -> None:
+        self._deck = None if deck is None else checked_deck(variant, deck)
+        self._dice = checked_dice(variant, dice)
+        self._slots = list(range(variant.row_size))  # the number of the card in each slot
+        self._dealt = 0
+        self._rolled = 0
+        self._turns = 0
+
+    @classmethod
+    def from_options(
+        cls, variant: Variant, options: Mapping[str, Any] | None, ignored: Sequence[str] = ()
+    ) -> ScriptedDeal | None:
+        """The deal that `reset(options={"deck": ..., "dice": ...})` asks for, None if for none.
+
+        Args:
+            variant: the rules of the game.
+            options: of `reset`.
+            ignored: names that mean nothing.
+
+        Raises:
+            ValueError: an option has another name, or its value does not fit the variant.
+        """
+        names = [name for name in options or () if name not in ignored]
+        for name in names:
+            if name not in ("deck", "dice"):
+                raise ValueError(f"options has {name!r}; allowed: 'deck', 'dice'")
+        if not options or not names:
+            return None
+        return cls(variant, options.get("deck"), options.get("dice", ()))
+
+    def outcome(self, game: np.record) -> int | None:
+        """The outcome of the present chance phase, None where it is left to chance."""
+        if game.phase == engine.DIE:
+            self._rolled += 1
+            return self._dice[self._rolled - 1] - 1 if self._rolled <= len(self._dice) else None
+        if self._deck is None:
+            return None
+        self._follow_refill(game)
+        if game.phase == engine.CARD:
+            self._dealt += 1
+            return self._deck[self._dealt - 1][0] - 1
+        _, slot = decode_action(int(game.action))
+        return int(self._deck[self._slots[slot]][1])
+
+    def _follow_refill(self, game: np.record) -> None:
+        """T6: after a turn that took or discarded, the last card dealt lies in that slot."""
+        if game.turns == self._turns:
+            return
+        self._turns = int(game.turns)
+        kind, slot = decode_action(int(game.action))
+        if kind != engine.PEEK:
+            self._slots[slot] = self._dealt - 1
+
+
+def checked_deck(variant: Variant, deck: Any) -> list[tuple[int, bool]]:
+    """The deck as (int, bool) pairs, if it holds just the cards of the variant.
+
+    Raises:
+        ValueError: it does not.
+    """
+    try:
+        pairs = [(holes, is_trap) for holes, is_trap in deck]
+    except (TypeError, ValueError):
+        raise ValueError(f"deck is {deck!r}; allowed: a list of (holes, is_trap)") from None
+    cards = []
+    for k, (holes, is_trap) in enumerate(pairs):
+        if not isinstance(is_trap, (bool, np.bool_)) and is_trap not in (0, 1):
+            raise ValueError(f"deck[{k}][1] is {is_trap!r}; allowed: True, False")
+        cards.append((whole_number(f"deck[{k}][0]", holes, 1, variant.num_holes), bool(is_trap)))
+    if len(cards) != len(variant.deck):
+        raise ValueError(f"deck has {len(cards)} cards; allowed: {len(variant.deck)}")
+    given, allowed = Counter(cards), Counter(variant.deck)
+    for holes, is_trap in sorted(given | allowed):
+        some, wanted = given[holes, is_trap], allowed[holes, is_trap]
+        if some != wanted:
+            kind = "traps" if is_trap else "cheese cards"
+            raise ValueError(f"deck has {some} {kind} of {holes} holes; allowed: {wanted}")
+    return cards
+
+
+def checked_dice(variant: Variant, dice: Any) -> list[int]:
+    """The dice as ints, if the die of the variant has such faces.
+
+    Raises:
+        ValueError: it has not.
+    """
+    if isinstance(dice, str) or not hasattr(dice, "__iter__"):
+        raise ValueError(f"dice is {dice!r}; allowed: a list of faces")
+    return [
+        whole_number(f"dice[{k}]", face, 1, variant.num_holes) for k, face in enumerate(dice)
+    ]

@@ -1,0 +1,42 @@
+"""From seeds to the streams that the engine draws from, one a game."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+MAX_SEED = 2**64 - 1
+
+
+def as_seed(seed: Any) -> int | None:
+    """`seed` as an int from 0 to 2^64 - 1, or None.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if seed is None:
+        return None
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        number = -1
+    if isinstance(seed, (bool, np.bool_)) or not 0 <= number <= MAX_SEED:
+        raise ValueError(f"seed is {seed!r}; allowed: a whole number from 0 to {MAX_SEED}, or None")
+    return number
+
+
+def streams_of(seed: int | None, games: int) -> npt.NDArray[np.uint64]:
+    """The streams (games,) that belong to a seed; stream i is the same for any number of games.
+
+    They are words of one `numpy.random.SeedSequence`, so neighbouring seeds share none.
+    """
+    return np.random.SeedSequence(as_seed(seed)).generate_state(games, np.uint64)
+
+
+def streams_of_each(seeds: Sequence[int]) -> npt.NDArray[np.uint64]:
+    """One stream a seed: the first stream of each."""
+    return np.array([streams_of(seed, 1)[0] for seed in seeds], np.uint64)

@@ -1,0 +1,238 @@
+"""Many games in which one seat learns and opponents play the others: the core of three faces."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from alles_kaese_env import engine
+from alles_kaese_env.actions import as_actions
+from alles_kaese_env.batch import GameBatch, Rows
+from alles_kaese_env.scripted import ScriptedDeal
+from alles_kaese_env.variant import Variant, one_of, whole_number
+
+REWARDS = ("win", "shaped")
+ON_ILLEGAL = ("forfeit", "raise")
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """Whatever can play: it sees observations and masks, and never a game."""
+
+    def act(
+        self,
+        observations: npt.NDArray[np.float32],
+        masks: npt.NDArray[np.bool_],
+        rng: np.random.Generator,
+    ) -> npt.NDArray[np.int64]:
+        """Legal actions (B,) for observations (B, 253) and masks (B, 18)."""
+
+
+Opponent: TypeAlias = "str | Agent"
+
+
+def load_agent(field: str, opponent: Any) -> Agent | None:
+    """An agent from itself or from its import path; None for "random", which the engine plays.
+
+    Raises:
+        ValueError: it is neither "random" nor "module:name" of an agent nor an agent.
+    """
+    allowed = 'allowed: "random", an import path "module:name", or an object with a method act'
+    if opponent == "random":
+        return None
+    if isinstance(opponent, str):
+        module, _, name = opponent.partition(":")
+        try:
+            opponent = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ValueError(f"{field} is {opponent!r} ({error}); {allowed}") from None
+    if isinstance(opponent, type):
+        opponent = opponent()
+    if not isinstance(opponent, Agent):
+        raise ValueError(f"{field} is {opponent!r}; {allowed}")
+    return opponent
+
+
+class SingleSeatGames:
+    """Games in which a learner decides for one seat; a step goes on to its next decision.
+
+    Args:
+        num_games: how many games, B below.
+        variant: their rules.
+        opponents: an agent for all other seats, or a sequence of num_players - 1 of them in turn
+            order after the learner. An agent is "random", an import path, or an object.
+        seat: the learner's seat in every game; None draws one anew for each game.
+        reward: "win" hands over the payoff (RULES P5) with the last step. "shaped" hands over
+            the change of the lead in points, as a share of all points, and in the end what is
+            missing to the payoff, so that the sum over an episode is the payoff as well (Ng,
+            Harada and Russell 1999).
+        on_illegal: an illegal action of the learner ends its episode with the payoff of a lost
+            game ("forfeit"), or raises ("raise"). The game is not changed by it.
+
+    Attributes (rewritten by each call):
+        batch: the games. Its observations and masks are those of the learner.
+        seats: the learner's seat, (B,) int64.
+        rewards: of the last step, (B,) float32.
+        terminated: which episodes the last step ended, (B,) bool.
+        illegal: where the last step was an illegal action, (B,) bool.
+    """
+
+    def __init__(
+        self,
+        num_games: int,
+        variant: Variant,
+        opponents: Opponent | Sequence[Opponent] = "random",
+        seat: int | None = None,
+        reward: str = "win",
+        on_illegal: str = "forfeit",
+    ) -> None:
+        players = variant.num_players
+        self.batch = GameBatch(num_games, variant)
+        self.seat = None if seat is None else whole_number("seat", seat, 0, players - 1)
+        self.reward = one_of("reward", reward, REWARDS)
+        self.on_illegal = one_of("on_illegal", on_illegal, ON_ILLEGAL)
+        self.seats = np.zeros(num_games, np.int64)
+        self.rewards = np.zeros(num_games, np.float32)
+        self.terminated = np.zeros(num_games, bool)
+        self.illegal = np.zeros(num_games, bool)
+        self.rng = np.random.default_rng()
+        self._handed_over = np.zeros(num_games, np.float32)
+        self._assigned = np.zeros((num_games, players), np.int64)
+        self._weights: npt.NDArray[np.float64] | None = None
+        self._agents = self._checked_opponents(opponents)
+
+    def set_opponents(
+        self, opponents: Sequence[Opponent], weights: Sequence[float] | None = None
+    ) -> None:
+        """Change who plays from the next deals on.
+
+        Args:
+            opponents: as in the constructor; any number of them if weights are given.
+            weights: each opponent of a new game is drawn with these probabilities.
+
+        Raises:
+            ValueError: the opponents are not what is allowed, or the weights do not fit them.
+        """
+        if weights is None:
+            self._agents, self._weights = self._checked_opponents(opponents), None
+            return
+        shares = np.asarray(weights, np.float64)
+        if shares.shape != (len(opponents),) or (shares < 0).any() or not shares.sum() > 0:
+            raise ValueError(f"weights is {weights!r}; allowed: {len(opponents)} numbers from 0 on")
+        self._agents = [load_agent(f"opponents[{k}]", one) for k, one in enumerate(opponents)]
+        self._weights = shares / shares.sum()
+
+    def seed(self, streams: npt.NDArray[np.uint64], rng: np.random.Generator) -> None:
+        """Begin the streams of the games (B,) anew, and draw for the opponents from ``rng``."""
+        self.batch.streams[:] = streams
+        self.rng = rng
+
+    def deal(self, rows: Rows, script: ScriptedDeal | None = None) -> None:
+        """Begin new games, up to the learner's first decision."""
+        if self.seat is None:
+            rules = self.batch.variant.rules
+            engine.draw_seats(self.batch.stream_records, rules, rows, self.seats)
+        else:
+            self.seats[rows] = self.seat
+        self._assign(rows)
+        self.batch.deal(rows, script)
+        self._handed_over[rows] = 0
+        self._to_learner(rows)
+        self.rewards[rows] = 0
+        self.terminated[rows] = False
+        self.illegal[rows] = False
+
+    def step(self, actions: npt.NDArray[np.int64], rows: Rows) -> None:
+        """Let the learner act in each row, then the opponents up to its next decision.
+
+        Args:
+            actions: whole numbers from 0 to 17, one for each row.
+            rows: which games.
+
+        Raises:
+            ValueError: with ``on_illegal="raise"``, an action is illegal; no game is changed.
+        """
+        if self.on_illegal == "raise":
+            self.batch.check(actions, rows)
+        self.illegal[rows] = self.batch.attempt(actions, rows)
+        self._to_learner(rows)
+        self._settle(rows)
+
+    def _checked_opponents(self, opponents: Any) -> list[Agent | None]:
+        players = self.batch.variant.num_players
+        if isinstance(opponents, (str, type)) or not isinstance(opponents, Sequence):
+            return [load_agent("opponents", opponents)]
+        if len(opponents) != players - 1:
+            raise ValueError(
+                f"opponents has {len(opponents)} entries; allowed: {players - 1}, "
+                f"one for each other seat of {players} players"
+            )
+        return [load_agent(f"opponents[{k}]", one) for k, one in enumerate(opponents)]
+
+    def _assign(self, rows: Rows) -> None:
+        """Say which agent has which seat of the new games."""
+        players = self.batch.variant.num_players
+        if self._weights is None:
+            places = (np.arange(players) - self.seats[rows, None] - 1) % players
+            self._assigned[rows] = places % len(self._agents)
+        else:
+            shape = len(rows), players
+            self._assigned[rows] = self.rng.choice(len(self._agents), shape, p=self._weights)
+
+    def _to_learner(self, rows: Rows) -> None:
+        """Let the opponents play up to the learner's next decision or the end."""
+        batch = self.batch
+        if batch.script is None and all(agent is None for agent in self._agents):
+            args = batch.games, batch.stream_records, batch.variant.rules
+            engine.play_random(*args, rows, self.seats)
+        else:
+            while len(waiting := self._waiting(rows)):
+                self._opponents_act(waiting)
+        batch.look(rows, self.seats)
+
+    def _waiting(self, rows: Rows) -> Rows:
+        """The rows in which an opponent has to decide."""
+        games = self.batch.games
+        is_waiting = games["phase"][rows] == engine.DECISION
+        return rows[is_waiting & (games["seat"][rows] != self.seats[rows])]
+
+    def _opponents_act(self, rows: Rows) -> None:
+        batch = self.batch
+        movers = batch.games["seat"][rows].astype(np.int64)
+        batch.look(rows, batch.games["seat"].astype(np.int64))
+        which = self._assigned[rows, movers]
+        for k in np.unique(which):
+            some = rows[which == k]
+            actions = as_actions(self._choose(self._agents[k], some), len(some))
+            batch.check(actions, some)
+            batch.attempt(actions, some)
+
+    def _choose(self, agent: Agent | None, rows: Rows) -> npt.NDArray[np.int64]:
+        if agent is None:
+            return self.batch.random_actions(rows)
+        return agent.act(self.batch.observations[rows], self.batch.masks[rows], self.rng)
+
+    def _settle(self, rows: Rows) -> None:
+        """P5: the rewards of the step, and which episodes it ended."""
+        illegal = self.illegal[rows]
+        over = self.batch.over[rows] | illegal
+        payoffs = self.batch.payoffs[rows, self.seats[rows]]
+        payoffs[illegal] = -1 / (self.batch.variant.num_players - 1)
+        due = payoffs if self.reward == "win" else np.where(over, payoffs, self._lead(rows))
+        self.rewards[rows] = due - self._handed_over[rows]
+        if self.reward == "shaped":
+            self._handed_over[rows] = due
+        self.terminated[rows] = over
+        self.batch.masks[rows[illegal]] = False
+
+    def _lead(self, rows: Rows) -> npt.NDArray[np.float32]:
+        """Points ahead of the mean of the others, as a share of all points."""
+        players = self.batch.variant.num_players
+        points = self.batch.games["points"][rows, :players].astype(np.float32)
+        own = points[np.arange(len(rows)), self.seats[rows]]
+        others = (points.sum(axis=1) - own) / (players - 1)
+        return (own - others) * self.batch.variant.rules["per_point"][0]

@@ -1,0 +1,1 @@
+"""A slow, purely physical reference implementation of the game, for differential tests."""
