@@ -1,0 +1,19 @@
+"""The agent that knows the rules and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+
+class RandomAgent:
+    """Each legal action is as likely as the others."""
+
+    def act(
+        self,
+        observations: npt.NDArray[np.float32],
+        masks: npt.NDArray[np.bool_],
+        rng: np.random.Generator,
+    ) -> npt.NDArray[np.int64]:
+        """Actions (B,) int64 for observations (B, 253) float32 and masks (B, 18) bool."""
+        return np.where(masks, rng.random(masks.shape), -1.0).argmax(axis=1)

@@ -1,0 +1,164 @@
+"""What happens beside the learning: evaluation, checkpoints and the progress bar."""
+
+from __future__ import annotations
+
+import csv
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from sb3_contrib import MaskablePPO
+from stable_baselines3.common.callbacks import BaseCallback
+
+import agents
+from agents.arena import Score, win_share
+from agents.files import replacing
+from agents.ppo import PPOAgent
+from agents.training.config import RunDirectory
+from agents.training.self_play import network_of
+
+YARDSTICKS = ("random", "reference")
+EVALUATIONS = 20  # in a run, evenly spread
+EVALUATION_GAMES = 4_000
+EVALUATION_FIELDS = ("step", "seconds", "against", "games", "share", "low", "high")
+
+
+class Evaluation(BaseCallback):
+    """Measures the win share of the present policy, playing greedily, against fixed agents."""
+
+    def __init__(self, run: RunDirectory, num_players: int, total_steps: int) -> None:
+        super().__init__()
+        self.latest: dict[str, Score] = {}
+        self._run = run
+        self._num_players = num_players
+        self._every = max(1, total_steps // EVALUATIONS)
+        self._next = 0
+        self._started = time.monotonic()
+        self._yardsticks = {name: agents.make(name) for name in YARDSTICKS}
+
+    def _on_training_start(self) -> None:
+        self._next = self.model.num_timesteps // self._every * self._every
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_start(self) -> None:
+        if self.model.num_timesteps >= self._next:
+            self._next += self._every
+            self.evaluate()
+
+    def evaluate(self) -> None:
+        """Measure now; the figures go to ``evaluations.csv`` and to the logger."""
+        agent = PPOAgent(network_of(self.model))
+        for name, yardstick in self._yardsticks.items():
+            score = win_share(
+                agent, yardstick, num_players=self._num_players, games=EVALUATION_GAMES, seed=1
+            )
+            self.latest[name] = score
+            self.logger.record(f"evaluation/share_against_{name}", score.share)
+            self._write(name, score)
+
+    def _write(self, name: str, score: Score) -> None:
+        is_new = not self._run.evaluations.exists()
+        seconds = round(time.monotonic() - self._started, 1)
+        numbers = (score.share, score.low, score.high)
+        row = (self.model.num_timesteps, seconds, name, score.games, *(f"{n:.4f}" for n in numbers))
+        with open(self._run.evaluations, "a", newline="") as stream:
+            writer = csv.writer(stream)
+            if is_new:
+                writer.writerow(EVALUATION_FIELDS)
+            writer.writerow(row)
+
+
+class Checkpoints(BaseCallback):
+    """Saves the model and the policy as often as it is evaluated."""
+
+    def __init__(self, run: RunDirectory, total_steps: int) -> None:
+        super().__init__()
+        self._run = run
+        self._every = max(1, total_steps // EVALUATIONS)
+        self._next = 0
+
+    def _on_training_start(self) -> None:
+        self._next = (self.model.num_timesteps // self._every + 1) * self._every
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_start(self) -> None:
+        if self.model.num_timesteps >= self._next:
+            self._next += self._every
+            save(self.model, self._run)
+
+
+def save(model: MaskablePPO, run: RunDirectory) -> None:
+    """Write the checkpoint and the policy, each whole or not at all."""
+    with replacing(run.model) as temporary:
+        model.save(temporary)
+    agent = PPOAgent(network_of(model), metadata={"steps": model.num_timesteps})
+    agent.save(run.policy)
+
+
+class ProgressBar(BaseCallback):
+    """A bar with steps a second, the present win shares and the time left."""
+
+    def __init__(self, total_steps: int, evaluation: Evaluation, console: Console) -> None:
+        super().__init__()
+        self._total = total_steps
+        self._evaluation = evaluation
+        self._started_at = 0
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[speed]:,.0f} steps/s"),
+            TextColumn("{task.fields[shares]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            refresh_per_second=2,
+        )
+
+    def _on_training_start(self) -> None:
+        self._started_at = self.model.num_timesteps
+        self._started = time.monotonic()
+        self._task = self._progress.add_task(
+            "PPO", total=self._total, completed=self._started_at, speed=0, shares=""
+        )
+        self._progress.start()
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_end(self) -> None:
+        steps = self.model.num_timesteps
+        elapsed = time.monotonic() - self._started
+        shares = "  ".join(f"{n} {s.share:.3f}" for n, s in self._evaluation.latest.items())
+        self._progress.update(
+            self._task,
+            completed=min(steps, self._total),
+            speed=(steps - self._started_at) / elapsed,
+            shares=shares,
+        )
+
+    def _on_training_end(self) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Leave the bar as it is."""
+        self._progress.stop()
+
+
+def evaluations_of(file: Path) -> list[dict[str, str]]:
+    """The rows of ``evaluations.csv``."""
+    with open(file, newline="") as stream:
+        return list(csv.DictReader(stream))

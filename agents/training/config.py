@@ -1,0 +1,136 @@
+"""What a training run is told, and the directory that keeps it."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import time
+from dataclasses import asdict, dataclass, fields
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from agents.files import replacing
+from agents.ppo import versions
+
+CONFIG_FILE = "config.json"
+LIBRARIES = ("numpy", "numba", "gymnasium", "torch", "stable-baselines3", "sb3-contrib")
+
+
+@dataclass(frozen=True)
+class Config:
+    """The options of a run; the defaults are those of a few minutes on two cores.
+
+    Attributes:
+        num_players: 2 to 6.
+        total_steps: decisions of the learner.
+        num_envs: games that are played side by side.
+        opponents: "self" (the present policy), "pool" (the present policy, past ones and the
+            reference heuristic), or the name of an agent.
+        seed: of everything that is drawn.
+        device: of the update, as torch names it.
+        threads: of torch.
+        n_steps: decisions in each game between two updates.
+        batch_size, n_epochs, learning_rate, ent_coef, gae_lambda, clip_range: of PPO. The
+            learning rate falls to 0 in a straight line.
+        hidden: units of each hidden layer of policy and of value.
+        reward: "win" or "shaped", see `AllesKaeseEnv`.
+    """
+
+    num_players: int = 2
+    total_steps: int = 8_000_000
+    num_envs: int = 1024
+    opponents: str = "pool"
+    seed: int = 0
+    device: str = "cpu"
+    threads: int = 2
+    n_steps: int = 32
+    batch_size: int = 4096
+    n_epochs: int = 2
+    learning_rate: float = 1e-3
+    ent_coef: float = 0.01
+    gae_lambda: float = 0.95
+    clip_range: float = 0.2
+    hidden: tuple[int, ...] = (256, 256)
+    reward: str = "win"
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Config:
+        """The inverse of `dataclasses.asdict`; names that are not fields are left out."""
+        known = {field.name: data[field.name] for field in fields(cls) if field.name in data}
+        return cls(**{**known, "hidden": tuple(known.get("hidden", cls.hidden))})
+
+
+class RunDirectory:
+    """The directory of a run: configuration, logs, checkpoints, the trained policy, the report.
+
+    ``config.json`` holds options, command and versions; ``model.zip`` the last checkpoint;
+    ``policy.npz`` and ``.json`` what `agents.ppo.PPOAgent` loads; ``pool/`` past policies;
+    ``evaluations.csv`` win shares during training; ``progress*.csv`` and ``tensorboard/`` the
+    metrics of PPO; ``report.json`` and ``curves.png`` the end.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.model = path / "model.zip"
+        self.policy = path / "policy.npz"
+        self.pool = path / "pool"
+        self.evaluations = path / "evaluations.csv"
+        self.report = path / "report.json"
+        self.curves = path / "curves.png"
+
+    @classmethod
+    def create(cls, out: Path | None, config: Config) -> RunDirectory:
+        """A new run directory; named by players, seed and time if ``out`` is None.
+
+        Raises:
+            ValueError: there is something at ``out``, or it cannot be made.
+        """
+        name = f"ppo-{config.num_players}p-seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
+        path = Path("runs") / name if out is None else out
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise ValueError(f"--out is {path}; allowed: a directory that is new or empty")
+        run = cls(path)
+        try:
+            run.pool.mkdir(parents=True, exist_ok=True)
+            run.write_config(config)
+        except OSError as error:
+            raise ValueError(f"--out is {path}, which cannot be written ({error})") from None
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> tuple[RunDirectory, Config]:
+        """An existing run and its configuration.
+
+        Raises:
+            ValueError: it is no run directory, or one without a checkpoint.
+        """
+        run = cls(path)
+        try:
+            config = Config.from_json(json.loads((path / CONFIG_FILE).read_text())["options"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"--resume is {path}, which is no run directory ({error})") from None
+        if not run.model.exists():
+            raise ValueError(f"--resume is {path}, which has no checkpoint {run.model.name} yet")
+        return run, config
+
+    def write_config(self, config: Config) -> None:
+        """Keep the options, the command and what it ran with."""
+        data = {
+            "options": asdict(config),
+            "command": [Path(sys.executable).name, *sys.argv],
+            "python": platform.python_version(),
+            "processor": platform.processor() or platform.machine(),
+            "libraries": {name: _version_of(name) for name in LIBRARIES},
+            **versions(),
+        }
+        with replacing(self.path / CONFIG_FILE) as temporary:
+            temporary.write_text(json.dumps(data, indent=2) + "\n")
+
+
+def _version_of(library: str) -> str | None:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return None

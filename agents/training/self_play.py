@@ -1,0 +1,84 @@
+"""Self-play: who the learner plays against."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from sb3_contrib import MaskablePPO
+from stable_baselines3.common.callbacks import BaseCallback
+
+import agents
+from agents.agent import Agent
+from agents.ppo import PolicyNetwork, PPOAgent
+from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv
+
+POOL_SIZE = 8
+STEPS_BETWEEN_SNAPSHOTS = 500_000
+SHARES = {"present": 0.6, "past": 0.2, "reference": 0.2}
+
+
+def network_of(model: MaskablePPO) -> PolicyNetwork:
+    """A frozen copy of the policy of a model."""
+    state = model.policy.state_dict()
+    return PolicyNetwork({name: tensor.cpu().numpy().copy() for name, tensor in state.items()})
+
+
+class SelfPlay(BaseCallback):
+    """Keeps the opponents of the learner up to date.
+
+    With "self" it plays against its present policy, which is renewed before each rollout. With
+    "pool" each opponent of a new game is drawn: the present policy, a past one from a pool of at
+    most `POOL_SIZE`, or the reference heuristic, by `SHARES`. Past policies are kept in files,
+    so that a resumed run has them; when the pool is full, a random one makes room. Any other
+    name is an agent that stays as it is.
+    """
+
+    def __init__(self, opponents: str, games: AllesKaeseVecEnv, pool: Path, seed: int) -> None:
+        super().__init__()
+        self._kind = opponents
+        self._venv = games
+        self._pool = pool
+        self._rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2,)))
+        self._fixed = None if opponents in ("self", "pool") else agents.make(opponents)
+        self._past = [PPOAgent.load(file, is_greedy=False) for file in sorted(pool.glob("*.npz"))]
+        self._next_snapshot = 0
+
+    def _on_training_start(self) -> None:
+        self._next_snapshot = self.model.num_timesteps + STEPS_BETWEEN_SNAPSHOTS
+        if self._fixed is not None:
+            self._venv.games.set_opponents([self._fixed], [1.0])
+
+    def _on_rollout_start(self) -> None:
+        if self._fixed is not None:
+            return
+        present = PPOAgent(network_of(self.model), is_greedy=False)
+        if self._kind == "self":
+            self._venv.games.set_opponents([present], [1.0])
+            return
+        if self.model.num_timesteps >= self._next_snapshot:
+            self._next_snapshot += STEPS_BETWEEN_SNAPSHOTS
+            self._keep(present)
+        self._venv.games.set_opponents(*self._table(present))
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _table(self, present: PPOAgent) -> tuple[list[Agent], list[float]]:
+        """The opponents and how often each is drawn."""
+        shares = dict(SHARES)
+        if not self._past:
+            shares["present"] += shares.pop("past")
+        weights = [shares["present"], shares["reference"]]
+        weights += [shares["past"] / len(self._past)] * len(self._past) if self._past else []
+        return [present, agents.make("reference"), *self._past], weights
+
+    def _keep(self, snapshot: PPOAgent) -> None:
+        files = sorted(self._pool.glob("*.npz"))
+        if len(self._past) >= POOL_SIZE:
+            number = int(self._rng.integers(len(self._past)))
+            del self._past[number]
+            files[number].unlink()
+            files[number].with_suffix(".json").unlink()
+        snapshot.save(self._pool / f"step-{self.model.num_timesteps:012d}.npz")
+        self._past.append(snapshot)
