@@ -151,7 +151,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         table = {name: agents.make(name) for name in options.agents}
     except ValueError as error:
         parser.error(str(error))
-    print(f"{'agent':<24}{'against':<24}{'share':>7}  {'95 % interval':<16}{'turns':>6}  third traps")
+    print(
+        f"{'agent':<24}{'against':<24}{'share':>7}  {'95 % interval':<16}{'turns':>6}  third traps"
+    )
     for name, other in itertools.permutations(table, 2) if len(table) > 1 else [(*table, *table)]:
         score = win_share(
             table[name],

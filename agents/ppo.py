@@ -137,7 +137,7 @@ class PPOAgent:
         """Write the weights and, beside them, the metadata; each file whole or not at all."""
         path = Path(file)
         with replacing(path) as temporary, open(temporary, "wb") as stream:
-            np.savez(stream, **self.network.weights)
+            np.savez(stream, allow_pickle=False, **self.network.weights)
         with replacing(path.with_suffix(".json")) as temporary:
             temporary.write_text(json.dumps({**self.metadata, **versions()}, indent=2) + "\n")
 

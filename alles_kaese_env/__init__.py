@@ -52,6 +52,4 @@ if "AllesKaese-v0" not in gymnasium.registry:
         vector_entry_point="alles_kaese_env.vector_env:AllesKaeseVectorEnv",
     )
 if "alles_kaese-v0" not in pettingzoo.aec_registry:
-    pettingzoo.register(
-        "aec", id="alles_kaese-v0", entry_point="alles_kaese_env.aec_env:env"
-    )
+    pettingzoo.register("aec", id="alles_kaese-v0", entry_point="alles_kaese_env.aec_env:env")

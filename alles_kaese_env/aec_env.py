@@ -24,14 +24,15 @@ Observation = dict[str, npt.NDArray[Any]]
 
 def env(**kwargs: Any) -> AECEnv[str, Observation, int]:
     """The environment with PettingZoo's usual wrappers: an illegal action ends the game, with
-    reward -1 for who played it and 0 for the others. Arguments as for `raw_env`."""
+    reward -1 for who played it and 0 for the others. Arguments as for `raw_env`.
+    """
     wrapped: AECEnv[str, Observation, int] = raw_env(**kwargs)
     wrapped = wrappers.TerminateIllegalWrapper(wrapped, illegal_reward=-1)
     wrapped = wrappers.AssertOutOfBoundsWrapper(wrapped)
     return wrappers.OrderEnforcingWrapper(wrapped)
 
 
-class raw_env(AECEnv[str, Observation, int]):
+class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N801 - PettingZoo's
     """Alles Käse! for agents ``player_0`` to ``player_5``, without wrappers.
 
     Observations are dicts: ``observation``, float32 (253,), see `alles_kaese_env.OBSERVATION`;

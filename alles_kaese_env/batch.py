@@ -263,7 +263,7 @@ class GameBatch:
             self.seats[rows] = self.games["seat"][rows]
         else:
             self.seats[rows] = seats[rows]
-        engine.view_games(self.games, self.variant.rules, rows, *self._views)
+        engine.inform_games(self.games, self.variant.rules, rows, *self._views)
 
     @property
     def _views(self) -> tuple[npt.NDArray[Any], ...]:
@@ -304,5 +304,4 @@ class GameBatch:
             self._pool = ThreadPoolExecutor(self.threads)
             self._pool_pid = os.getpid()
         bounds = np.linspace(0, len(rows), self.threads + 1).astype(int)
-        parts = [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-        list(self._pool.map(work, parts))
+        list(self._pool.map(work, map(slice, bounds[:-1], bounds[1:])))

@@ -54,6 +54,8 @@ NO_ACTION = 255
 
 RULES_VERSION = 1
 
+IS_PLAIN_PYTHON: bool = getattr(config, "DISABLE_JIT", False)
+
 # --- The records ---------------------------------------------------------------------------
 
 GAME_FIELDS = (
@@ -81,7 +83,7 @@ GAME_FIELDS = (
 )
 
 
-def record(fields: list[tuple[Any, ...]]) -> np.dtype[np.record]:
+def record(fields: list[tuple[Any, ...]]) -> np.dtype[Any]:
     """An aligned record whose fields are attributes."""
     return np.dtype((np.record, np.dtype(fields, align=True)))
 
@@ -141,12 +143,12 @@ OBSERVATION_VERSION = 1
 
 def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile on first use, keep the result on disk, release the GIL."""
-    return njit(cache=True, nogil=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+    return njit(cache=True, nogil=True, error_model="numpy")(function)
 
 
 def jit_wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
     """`jit`, for integers that wrap around: plain Python would warn of it."""
-    return np.errstate(over="ignore")(function) if config.DISABLE_JIT else jit(function)
+    return np.errstate(over="ignore")(function) if IS_PLAIN_PYTHON else jit(function)
 
 
 # --- Two vector helpers of the observation -------------------------------------------------
@@ -195,7 +197,7 @@ def _scale_bytes_vector(typing, source, scales, target, count):
         elements = ir.IntType(8), ir.FloatType(), ir.FloatType()
         numbers, factors, address = (
             _as_vector(context, builder, kind, array, element, number)
-            for kind, array, element in zip(signature.args, args, elements)
+            for kind, array, element in zip(signature.args[:3], args[:3], elements, strict=True)
         )
         floats = ir.VectorType(ir.FloatType(), number)
         scaled = builder.fmul(
@@ -206,10 +208,8 @@ def _scale_bytes_vector(typing, source, scales, target, count):
     return types.void(source, scales, target, count), generate
 
 
-if config.DISABLE_JIT:
-    spread_bits, scale_bytes = _spread_bits, _scale_bytes
-else:
-    spread_bits, scale_bytes = _spread_bits_vector, _scale_bytes_vector
+spread_bits: Any = _spread_bits if IS_PLAIN_PYTHON else _spread_bits_vector
+scale_bytes: Any = _scale_bytes if IS_PLAIN_PYTHON else _scale_bytes_vector
 
 
 # --- Randomness: SplitMix64 (Steele, Lea and Flood 2014), one counter a game ----------------
@@ -671,7 +671,7 @@ def random_action(legal, stream):
 # --- Loops over many games -----------------------------------------------------------------
 #
 # ``games`` (games,) GAME, ``streams`` (games,) STREAM, ``masks`` (games,) MASK and
-# ``observations`` (games,) OBSERVATION lie side by side, and so do ``legal``, ``seats``
+# ``views`` (games,) OBSERVATION lie side by side, and so do ``legal``, ``seats``
 # (games,) int64, ``over`` (games,) bool and ``payoffs`` (games, num_players) float32; ``rules``
 # is (1,) RULES. ``rows`` lists the games that a loop is about; ``actions`` and ``outcomes`` have
 # an entry for each of them.
@@ -685,7 +685,7 @@ def deal(game, rules, stream):
 
 
 @jit
-def view(game, rules, seat, mask, observation):
+def inform(game, rules, seat, mask, observation):
     """The legal actions, as bits and as a mask, and what the seat knows."""
     legal = legal_actions(game, rules)
     spread_bits(legal, mask.legal, NUM_ACTIONS)
@@ -728,7 +728,7 @@ def first_illegal(legal, rows, actions):
 
 @jit
 def advance_games(
-    games, streams, rules, rows, actions, autoreset, over, payoffs, seats, legal, masks, observations
+    games, streams, rules, rows, actions, is_autoreset, over, payoffs, seats, legal, masks, views
 ):
     """Carry out legal actions, let chance happen, settle and deal anew what ended, and look."""
     for k in range(len(rows)):
@@ -736,18 +736,18 @@ def advance_games(
         apply_action(games[i], rules[0], actions[k])
         run_chance(games[i], rules[0], streams[i])
         settle_payoffs(games, rules[0], i, over, payoffs)
-        if over[i] and autoreset:
+        if over[i] and is_autoreset:
             deal(games[i], rules[0], streams[i])
         seats[i] = games[i].seat
-        legal[i] = view(games[i], rules[0], seats[i], masks[i], observations[i])
+        legal[i] = inform(games[i], rules[0], seats[i], masks[i], views[i])
 
 
 @jit
-def view_games(games, rules, rows, over, payoffs, seats, legal, masks, observations):
+def inform_games(games, rules, rows, over, payoffs, seats, legal, masks, views):
     """All that `advance_games` writes, for games that seats[i] looks at as they are."""
     for i in rows:
         settle_payoffs(games, rules[0], i, over, payoffs)
-        legal[i] = view(games[i], rules[0], seats[i], masks[i], observations[i])
+        legal[i] = inform(games[i], rules[0], seats[i], masks[i], views[i])
 
 
 @jit
@@ -811,7 +811,7 @@ def sample_games(games, streams, rules, rows, outcomes):
 
 
 @jit
-def observe_games(games, rules, seats, observations):
+def observe_games(games, rules, seats, views):
     """What seat seats[i] knows of each game i."""
     for i in range(len(games)):
-        observe(games[i], rules[0], seats[i], observations[i])
+        observe(games[i], rules[0], seats[i], views[i])

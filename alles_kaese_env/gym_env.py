@@ -14,7 +14,7 @@ from alles_kaese_env.engine import NUM_ACTIONS
 from alles_kaese_env.observation import OBSERVATION
 from alles_kaese_env.render.text import render_text
 from alles_kaese_env.scripted import ScriptedDeal
-from alles_kaese_env.seeding import as_seed
+from alles_kaese_env.seeding import MAX_SEED, as_seed, streams_of
 from alles_kaese_env.single_seat import Opponent, SingleSeatGames
 from alles_kaese_env.variant import Variant, one_of
 
@@ -82,7 +82,7 @@ class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         if render_mode is not None:
             one_of("render_mode", render_mode, self.metadata["render_modes"])
         self.variant = Variant.from_fields(num_players=num_players, **variant)
-        self.observation_space = OBSERVATION.space()
+        self.observation_space: gymnasium.spaces.Box[Any] = OBSERVATION.space()
         self.action_space = gymnasium.spaces.Discrete(NUM_ACTIONS)
         self.render_mode = render_mode
         self._games = SingleSeatGames(1, self.variant, opponents, seat, reward, on_illegal)
@@ -96,18 +96,19 @@ class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
     ) -> tuple[npt.NDArray[np.float32], Info]:
         """Begin a new game; without a seed, the random stream goes on."""
         script = ScriptedDeal.from_options(self.variant, options)
-        super().reset(seed=as_seed(seed))
-        if seed is not None or not self._is_seeded:
-            words = self.np_random.bit_generator.seed_seq.generate_state(1, np.uint64)
-            self._games.seed(words, self.np_random)
-            self._is_seeded = True
+        number = as_seed(seed)
+        super().reset(seed=number)
+        if number is not None:
+            self._games.seed(streams_of(number, 1), self.np_random)
+        elif not self._is_seeded:
+            word = self.np_random.integers(MAX_SEED, size=1, dtype=np.uint64, endpoint=True)
+            self._games.seed(word, self.np_random)
+        self._is_seeded = True
         self._games.deal(self._rows, script)
         self._is_playing = True
         return self._observation(), self._info()
 
-    def step(
-        self, action: Any
-    ) -> tuple[npt.NDArray[np.float32], float, bool, bool, Info]:
+    def step(self, action: Any) -> tuple[npt.NDArray[np.float32], float, bool, bool, Info]:
         """Act with the learner's seat, and let the opponents play up to its next decision."""
         if not self._is_playing:
             raise gymnasium.error.ResetNeeded("step was called without a game; call reset first")

@@ -122,6 +122,4 @@ def checked_dice(variant: Variant, dice: Any) -> list[int]:
     """
     if isinstance(dice, str) or not hasattr(dice, "__iter__"):
         raise ValueError(f"dice is {dice!r}; allowed: a list of faces")
-    return [
-        whole_number(f"dice[{k}]", face, 1, variant.num_holes) for k, face in enumerate(dice)
-    ]
+    return [whole_number(f"dice[{k}]", face, 1, variant.num_holes) for k, face in enumerate(dice)]

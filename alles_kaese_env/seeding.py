@@ -34,7 +34,7 @@ def streams_of(seed: int | None, games: int) -> npt.NDArray[np.uint64]:
 
     They are words of one `numpy.random.SeedSequence`, so neighbouring seeds share none.
     """
-    return np.random.SeedSequence(as_seed(seed)).generate_state(games, np.uint64)
+    return np.random.SeedSequence(as_seed(seed)).generate_state(games, np.uint64).astype(np.uint64)
 
 
 def streams_of_each(seeds: Sequence[int]) -> npt.NDArray[np.uint64]:

@@ -143,10 +143,10 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
             )
         numbers = [as_seed(seed) for seed in seeds]
         words = self._games.batch.streams.copy()
-        given = [k for k, number in enumerate(numbers) if number is not None]
-        words[given] = streams_of_each([number for number in numbers if number is not None])
+        given = [number for number in numbers if number is not None]
+        words[[number is not None for number in numbers]] = streams_of_each(given)
         if given:
-            self._np_random = np.random.default_rng([numbers[k] for k in given])
+            self._np_random = np.random.default_rng(given)
         return words
 
     def _reset_mask(self, options: dict[str, Any] | None) -> Flags:

@@ -15,7 +15,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from sb3_contrib import MaskablePPO
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 
 import agents
@@ -99,7 +99,7 @@ class Checkpoints(BaseCallback):
             save(self.model, self._run)
 
 
-def save(model: MaskablePPO, run: RunDirectory) -> None:
+def save(model: BaseAlgorithm, run: RunDirectory) -> None:
     """Write the checkpoint and the policy, each whole or not at all."""
     with replacing(run.model) as temporary:
         model.save(temporary)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from sb3_contrib import MaskablePPO
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 
 import agents
@@ -18,7 +18,7 @@ STEPS_BETWEEN_SNAPSHOTS = 500_000
 SHARES = {"present": 0.6, "past": 0.2, "reference": 0.2}
 
 
-def network_of(model: MaskablePPO) -> PolicyNetwork:
+def network_of(model: BaseAlgorithm) -> PolicyNetwork:
     """A frozen copy of the policy of a model."""
     state = model.policy.state_dict()
     return PolicyNetwork({name: tensor.cpu().numpy().copy() for name, tensor in state.items()})

@@ -90,9 +90,7 @@ class AllesKaeseVecEnv(VecEnv):
 
     def step_wait(
         self,
-    ) -> tuple[
-        npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.bool_], list[Any]
-    ]:
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.bool_], list[Any]]:
         """Carry them out: observations (B, 253), rewards (B,), dones (B,), infos."""
         games = self.games
         games.step(self._actions, self._all_rows)
