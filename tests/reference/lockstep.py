@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from builders import KIND_NAMES, KINDS, playing, shuffled
+from builders import KIND_NAMES, KINDS, shuffled
 
 from alles_kaese_env import OBSERVATION, Variant
 from alles_kaese_env.engine import (
@@ -24,7 +24,6 @@ from alles_kaese_env.engine import (
 
 from .game import ReferenceGame
 
-BURN_DUE_IS_UP_TO_THE_ENGINE = "burn_due"
 MANY_ROLLS = 700  # a game of 4 to 6 players has no bound (E3)
 
 
@@ -90,11 +89,14 @@ def _padded(numbers, size):
 
 
 def expected_record(game: Reference) -> dict[str, Any]:
-    """Every field of the record of a game that waits for a decision or is over."""
+    """The fields of the record of a game that waits for a decision or is over.
+
+    `burn_due` is left out: it matters only while chance is at work.
+    """
     players = game.num_players
     reserve = game.reserve
     below = [0] * MAX_HOLES
-    for card in reserve[1:] if not _is_reserve_covered(game) else reserve:
+    for card in reserve[1:]:
         below[card.holes - 1] += 1
     seen = set().union(*(game.known_ids(seat) for seat in range(players)))
     drawn = [0] * (2 * MAX_HOLES)
@@ -125,11 +127,6 @@ def expected_record(game: Reference) -> dict[str, Any]:
         "known": [sum(game.known_table(seat), []) for seat in range(players)] + no_cards,
         "drawn": drawn,
     }
-
-
-def _is_reserve_covered(game):
-    """Whether no back of the reserve is visible: never at a decision, nor at an end (S2)."""
-    return False
 
 
 def expected_facts(game: Reference, observer: int) -> dict[str, Any]:
@@ -317,9 +314,3 @@ def assert_extra(game: Reference, extra: dict[str, Any]) -> None:
         assert_mask(game, extra["mask"])
     if "payoffs" in extra:
         assert_payoffs(game, extra["payoffs"])
-
-
-def waiting(batch, seats):
-    """The rows in which somebody else than seats[i] has to decide."""
-    rows = playing(batch)
-    return rows[batch.games["seat"][rows] != seats[rows]]
