@@ -36,12 +36,10 @@ from numba.extending import intrinsic
 # --- Capacities and codes ------------------------------------------------------------------
 
 MAX_PLAYERS = 6
+MAX_OPPONENTS = MAX_PLAYERS - 1
 MAX_SLOTS = 6
 MAX_HOLES = 6
 MAX_COPIES = 12  # points stay below 256 with every card of six hole counts cheese
-SLOTS_TIMES_HOLES = MAX_SLOTS * MAX_HOLES
-SLOTS_TIMES_FRONTS = MAX_SLOTS * 2
-SLOTS_TIMES_OPPONENTS = MAX_SLOTS * (MAX_PLAYERS - 1)
 NUM_FACES = 2 * MAX_HOLES  # cheese of 1 to 6 holes, then traps of 1 to 6 holes
 
 CARD, DIE, FRONT, DECISION, OVER = range(5)  # the chance phases come before DECISION
@@ -102,8 +100,10 @@ RULES = record(
         ("num_cards", "i8"),
         ("copies", "i8", (MAX_HOLES,)),  # cards by holes
         ("fronts", "i8", (NUM_FACES,)),  # cards by face
+        ("cheese_word", "i8"),  # the same as words of bytes
+        ("traps_word", "i8"),
         # What the observation multiplies its counts with, to have them end at 1.
-        ("per_copy", "f4", (NUM_FACES,)),
+        ("per_copy", "f4", (MAX_HOLES,)),
         ("per_card", "f4"),
         ("per_trap", "f4"),
         ("per_point", "f4"),
@@ -121,20 +121,20 @@ LAYOUT = (
     ("die", (MAX_HOLES,)),
     ("match", ()),
     ("top", (MAX_HOLES,)),
-    ("num_players", (MAX_PLAYERS - 1,)),
+    ("num_players", (MAX_OPPONENTS,)),
     ("turn", (MAX_PLAYERS,)),
-    ("opponent_peeks", (MAX_SLOTS, MAX_PLAYERS - 1)),
+    ("opponent_peeks", (MAX_SLOTS, MAX_OPPONENTS)),
     # then what is a share of something.
     ("trap_share", (MAX_HOLES,)),
     ("trap_probability", (MAX_SLOTS,)),
     ("reserve", ()),
     ("gone", (MAX_HOLES,)),
-    ("known", (NUM_FACES,)),
+    ("known", (2, MAX_HOLES)),
     ("traps", (MAX_PLAYERS,)),
     ("points", (MAX_PLAYERS,)),
     ("cheese", (MAX_PLAYERS,)),
-    ("taken", (MAX_PLAYERS, NUM_FACES)),
-    ("opponent_fronts", (MAX_PLAYERS - 1, MAX_HOLES)),
+    ("taken", (MAX_PLAYERS, 2, MAX_HOLES)),
+    ("opponent_fronts", (MAX_OPPONENTS, MAX_HOLES)),
 )
 OBSERVATION = record([(name, "f4", shape) for name, shape in LAYOUT])
 OBSERVATION_SIZE = OBSERVATION.itemsize // 4
@@ -149,67 +149,6 @@ def jit(function: Callable[..., Any]) -> Callable[..., Any]:
 def jit_wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
     """`jit`, for integers that wrap around: plain Python would warn of it."""
     return np.errstate(over="ignore")(function) if IS_PLAIN_PYTHON else jit(function)
-
-
-# --- Two vector helpers of the observation -------------------------------------------------
-#
-# The compiler cannot see that an observation and a game never overlap, so it would write these
-# loops number by number. As vector instructions they take a fifth of the time.
-
-
-def _spread_bits(bits, target, count):
-    """Write the lowest ``count`` bits as 0 and 1 to the first ``count`` places of ``target``."""
-    places = target.reshape(-1)
-    for k in range(count):
-        places[k] = bits >> k & 1
-
-
-def _scale_bytes(source, scales, target, count):
-    """Write source[k] * scales[k] for the first ``count`` bytes to ``target``."""
-    for k in range(count):
-        target[k] = np.float32(source[k]) * scales[k]
-
-
-def _as_vector(context, builder, array_type, array, element, count):
-    """The address of the first ``count`` elements of an array, as one vector."""
-    data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(data, ir.VectorType(element, count).as_pointer())
-
-
-@intrinsic(prefer_literal=True)
-def _spread_bits_vector(typing, bits, target, count):
-    def generate(context, builder, signature, args):
-        number = count.literal_value
-        element = ir.FloatType() if target.dtype == types.float32 else ir.IntType(8)
-        convert = builder.uitofp if target.dtype == types.float32 else builder.zext
-        narrow = builder.trunc(args[0], ir.IntType(number))
-        is_set = builder.bitcast(narrow, ir.VectorType(ir.IntType(1), number))
-        address = _as_vector(context, builder, target, args[1], element, number)
-        builder.store(convert(is_set, ir.VectorType(element, number)), address, align=1)
-
-    return types.void(types.int64, target, count), generate
-
-
-@intrinsic(prefer_literal=True)
-def _scale_bytes_vector(typing, source, scales, target, count):
-    def generate(context, builder, signature, args):
-        number = count.literal_value
-        elements = ir.IntType(8), ir.FloatType(), ir.FloatType()
-        numbers, factors, address = (
-            _as_vector(context, builder, kind, array, element, number)
-            for kind, array, element in zip(signature.args[:3], args[:3], elements, strict=True)
-        )
-        floats = ir.VectorType(ir.FloatType(), number)
-        scaled = builder.fmul(
-            builder.uitofp(builder.load(numbers, align=1), floats), builder.load(factors, align=4)
-        )
-        builder.store(scaled, address, align=4)
-
-    return types.void(source, scales, target, count), generate
-
-
-spread_bits: Any = _spread_bits if IS_PLAIN_PYTHON else _spread_bits_vector
-scale_bytes: Any = _scale_bytes if IS_PLAIN_PYTHON else _scale_bytes_vector
 
 
 # --- Randomness: SplitMix64 (Steele, Lea and Flood 2014), one counter a game ----------------
@@ -249,10 +188,7 @@ def slot_of(action):
 @jit
 def matching_slots(game):
     """T5: bit k is set where the card in slot k shows the number of the die."""
-    bits = 0
-    for slot in range(MAX_SLOTS):
-        bits |= np.int64(game.row[slot] == game.die) << slot
-    return bits
+    return equal_bytes(pack_bytes(game.row, 0), game.die)
 
 
 @jit
@@ -315,10 +251,8 @@ def show_top(game, rules, holes):
 @jit
 def empty_slot(game, rules):
     """The first slot without a card, MAX_SLOTS if there is none."""
-    for slot in range(rules.row_size):
-        if game.row[slot] == 0:
-            return slot
-    return MAX_SLOTS
+    empty = equal_bytes(pack_bytes(game.row, 0), 0) & (1 << rules.row_size) - 1
+    return NTH_BIT[empty, 0] if empty else MAX_SLOTS
 
 
 @jit
@@ -577,7 +511,7 @@ def observe(game, rules, seat, out):
     """
     observe_row(game, rules, seat, out)
     observe_table(game, rules, seat, out)
-    observe_beliefs(game, rules, seat, out)
+    observe_fronts(game, rules, seat, out)
     for place in range(rules.num_players):
         observe_seat(game, rules, seat_after(seat, place, rules), place, out)
 
@@ -590,19 +524,30 @@ def one_hot(number):
 
 @jit
 def observe_row(game, rules, seat, out):
-    """I1, I2, T3: the backs in the row, the fronts that the seat peeked at, who else peeked."""
-    others = (1 << rules.num_players - 1) - 1
-    backs = fronts = peeks = 0
-    for slot in range(MAX_SLOTS):
-        peeked = np.int64(game.peeked[slot])
-        knows = peeked >> seat & 1
-        turned = peeked >> seat + 1 | peeked << rules.num_players - 1 - seat
-        backs |= one_hot(game.row[slot]) << slot * MAX_HOLES
-        fronts |= (one_hot(game.front[slot]) & -knows) << slot * 2
-        peeks |= (turned & others) << slot * (MAX_PLAYERS - 1)
-    spread_bits(backs, out.row, SLOTS_TIMES_HOLES)
-    spread_bits(fronts, out.own_peeks, SLOTS_TIMES_FRONTS)
-    spread_bits(peeks, out.opponent_peeks, SLOTS_TIMES_OPPONENTS)
+    """I1, I2, I4, T3: the row: backs, fronts that the seat peeked at, beliefs, who else peeked."""
+    backs = pack_bytes(game.row, 0)
+    knows = pack_bytes(game.peeked, 0) >> seat & EACH_BYTE
+    fronts = pack_bytes(game.front, 0) & knows * 255
+    one_hot_bytes(backs, out.row, MAX_HOLES)
+    one_hot_bytes(fronts, out.own_peeks, 2)
+    bits_of_bytes(opponents_that_peeked(game, rules, seat), out.opponent_peeks, MAX_OPPONENTS)
+
+    cheese = rules.cheese_word - pack_bytes(game.known[seat], 0)
+    traps = rules.traps_word - pack_bytes(game.known[seat], MAX_HOLES)
+    divide_bytes(traps, cheese + traps, out.trap_share)
+    # In the row: nothing of 1 where the slot is empty, the front itself of 1 where it is known.
+    chances = lookup_bytes(traps << 8, backs) & ~(knows * 255) | fronts >> 1 & EACH_BYTE
+    cases = lookup_bytes(cheese + traps << 8 | 1, backs) & ~(knows * 255) | knows
+    divide_bytes(chances, cases, out.trap_probability)
+
+
+@jit
+def opponents_that_peeked(game, rules, seat):
+    """T3: for each slot, bit k is set where the opponent of place k + 1 peeked at its card."""
+    peeked = pack_bytes(game.peeked, 0)
+    later = peeked & ((-1 << seat + 1) & 255) * EACH_BYTE
+    earlier = peeked & ((1 << seat) - 1) * EACH_BYTE
+    return later >> seat + 1 | earlier << rules.num_players - 1 - seat
 
 
 @jit
@@ -612,25 +557,17 @@ def observe_table(game, rules, seat, out):
     out.match = game.die != 0 and matching_slots(game) != 0
     spread_bits(one_hot(game.top), out.top, MAX_HOLES)
     out.reserve = np.float32(game.reserve) * rules.per_card
-    scale_bytes(game.gone, rules.per_copy, out.gone, MAX_HOLES)
-    out.num_players[rules.num_players - 2] = 1
+    scale_bytes(pack_bytes(game.gone, 0), rules.per_copy, out.gone)
+    spread_bits(1 << rules.num_players - 2, out.num_players, MAX_OPPONENTS)
     place = seat_after(np.int64(game.seat), rules.num_players - seat, rules)
     spread_bits(np.int64(game.phase != OVER) << place, out.turn, MAX_PLAYERS)
 
 
 @jit
-def observe_beliefs(game, rules, seat, out):
-    """I2, I4: the fronts that the seat knows, and how likely each other card is a trap."""
-    scale_bytes(game.known[seat], rules.per_copy, out.known, NUM_FACES)
-    for h in range(MAX_HOLES):
-        cheese = rules.fronts[h] - np.int64(game.known[seat, h])
-        traps = rules.fronts[MAX_HOLES + h] - np.int64(game.known[seat, MAX_HOLES + h])
-        out.trap_share[h] = np.float32(traps) / np.float32(max(cheese + traps, 1))
-    for slot in range(MAX_SLOTS):
-        knows = np.int64(game.peeked[slot]) >> seat & 1
-        share = out.trap_share[max(np.int64(game.row[slot]) - 1, 0)]
-        guess = np.float32((1 - knows) & (game.row[slot] != 0)) * share  # no branch: see docs
-        out.trap_probability[slot] = guess + np.float32(knows & (game.front[slot] == TRAP))
+def observe_fronts(game, rules, seat, out):
+    """I1, I2: the fronts that the seat knows, wherever the cards are now."""
+    scale_bytes(pack_bytes(game.known[seat], 0), rules.per_copy, out.known[0])
+    scale_bytes(pack_bytes(game.known[seat], MAX_HOLES), rules.per_copy, out.known[1])
 
 
 @jit
@@ -639,11 +576,11 @@ def observe_seat(game, rules, seat, place, out):
     out.traps[place] = np.float32(game.traps[seat]) * rules.per_trap
     out.points[place] = np.float32(game.points[seat]) * rules.per_point
     out.cheese[place] = np.float32(game.cheese[seat]) * rules.per_cheese
-    scale_bytes(game.taken[seat], rules.per_copy, out.taken[place], NUM_FACES)
+    scale_bytes(pack_bytes(game.taken[seat], 0), rules.per_copy, out.taken[place, 0])
+    scale_bytes(pack_bytes(game.taken[seat], MAX_HOLES), rules.per_copy, out.taken[place, 1])
     if place > 0:
-        for h in range(MAX_HOLES):
-            fronts = np.int32(game.known[seat, h]) + np.int32(game.known[seat, MAX_HOLES + h])
-            out.opponent_fronts[place - 1, h] = np.float32(fronts) * rules.per_copy[h]
+        fronts = pack_bytes(game.known[seat], 0) + pack_bytes(game.known[seat], MAX_HOLES)
+        scale_bytes(fronts, rules.per_copy, out.opponent_fronts[place - 1])
 
 
 # --- Random play ---------------------------------------------------------------------------
@@ -815,3 +752,214 @@ def observe_games(games, rules, seats, views):
     """What seat seats[i] knows of each game i."""
     for i in range(len(games)):
         observe(games[i], rules[0], seats[i], views[i])
+
+
+# --- Six bytes at a time -------------------------------------------------------------------
+#
+# A table of six bytes (by slot or by hole count) is packed into a 64-bit word, the first byte
+# lowest, and expanded into floats by vector instructions. Left to itself the compiler writes these
+# loops number by number, since it cannot see that an observation and a game never overlap. For
+# each helper there is a plain loop that says what it does, which runs with NUMBA_DISABLE_JIT=1.
+
+WORD_BYTES = 6
+EACH_BYTE = 0x010101010101  # times a byte: a word that repeats it
+FLOATS = ir.VectorType(ir.FloatType(), WORD_BYTES)
+
+
+def _bytes_of(word):
+    return [int(word) >> 8 * k & 255 for k in range(WORD_BYTES)]
+
+
+def _word_of(numbers):
+    return sum(int(number) << 8 * k for k, number in enumerate(numbers))
+
+
+def _pack_bytes(source, start):
+    """The six bytes source[start], source[start + 1], ... as a word."""
+    return _word_of(source[start : start + WORD_BYTES])
+
+
+def _equal_bytes(word, number):
+    """Bit k is set where byte k of the word is this number."""
+    return sum((byte == number) << k for k, byte in enumerate(_bytes_of(word)))
+
+
+def _lookup_bytes(table, word):
+    """The word whose byte k is that byte of ``table`` which byte k of ``word`` counts off."""
+    return _word_of(int(table) >> 8 * byte & 255 for byte in _bytes_of(word))
+
+
+def _one_hot_bytes(word, target, width):
+    """In row k of ``target`` (6, width), 1 at place byte k - 1 and 0 elsewhere."""
+    for k, byte in enumerate(_bytes_of(word)):
+        for place in range(width):
+            target[k, place] = byte == place + 1
+
+
+def _bits_of_bytes(word, target, width):
+    """In row k of ``target`` (6, width), the lowest bits of byte k."""
+    for k, byte in enumerate(_bytes_of(word)):
+        for place in range(width):
+            target[k, place] = byte >> place & 1
+
+
+def _scale_bytes(word, scales, target):
+    """target[k] = byte k of the word times scales[k]."""
+    for k, byte in enumerate(_bytes_of(word)):
+        target[k] = np.float32(byte) * scales[k]
+
+
+def _divide_bytes(word, divisors, target):
+    """target[k] = byte k of the word over byte k of the divisors, over 1 where that is 0."""
+    for k, (byte, divisor) in enumerate(zip(_bytes_of(word), _bytes_of(divisors), strict=True)):
+        target[k] = np.float32(byte) / np.float32(max(divisor, 1))
+
+
+def _spread_bits(bits, target, count):
+    """target[k] = bit k, for the first ``count`` of them."""
+    for k in range(count):
+        target[k] = bits >> k & 1
+
+
+def _address(context, builder, kind, array, as_type):
+    """The first byte of an array, as the address of something else."""
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(data, as_type.as_pointer())
+
+
+def _lanes(builder, word, places):
+    """These bytes of a word (a list of places) as a vector of bytes."""
+    eight = builder.bitcast(word, ir.VectorType(ir.IntType(8), 8))
+    order = ir.Constant(ir.VectorType(ir.IntType(32), len(places)), places)
+    return builder.shuffle_vector(eight, eight, order)
+
+
+def _store_floats(context, builder, kind, array, numbers):
+    """Write a vector of bits or bytes as floats to the beginning of an array."""
+    floats = ir.VectorType(ir.FloatType(), numbers.type.count)
+    builder.store(
+        builder.uitofp(numbers, floats), _address(context, builder, kind, array, floats), align=4
+    )
+
+
+def _store_rows(context, builder, kind, array, word, patterns, test):
+    """For each byte of a word, its test against each pattern, as floats, row by row."""
+    places = [k for k in range(WORD_BYTES) for _ in patterns]
+    lanes = _lanes(builder, word, places)
+    constant = ir.Constant(lanes.type, patterns * WORD_BYTES)
+    _store_floats(context, builder, kind, array, test(lanes, constant))
+
+
+@intrinsic
+def _pack_bytes_vector(typing, source, start):
+    def generate(context, builder, signature, args):
+        data = context.make_array(source)(context, builder, args[0]).data
+        address = builder.gep(data, [args[1]])
+        six = ir.IntType(8 * WORD_BYTES)
+        word = builder.load(builder.bitcast(address, six.as_pointer()), align=1)
+        return builder.zext(word, ir.IntType(64))
+
+    return types.int64(source, types.int64), generate
+
+
+@intrinsic
+def _equal_bytes_vector(typing, word, number):
+    def generate(context, builder, signature, args):
+        lanes = _lanes(builder, args[0], list(range(WORD_BYTES)))
+        repeated = builder.mul(args[1], ir.Constant(ir.IntType(64), EACH_BYTE))
+        wanted = _lanes(builder, repeated, list(range(WORD_BYTES)))
+        is_equal = builder.icmp_unsigned("==", lanes, wanted)
+        return builder.zext(builder.bitcast(is_equal, ir.IntType(WORD_BYTES)), ir.IntType(64))
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def _lookup_bytes_vector(typing, table, word):
+    def generate(context, builder, signature, args):
+        wide = ir.VectorType(ir.IntType(64), 8)
+        zero = ir.Constant(ir.IntType(32), 0)
+        first = builder.insert_element(ir.Constant(wide, ir.Undefined), args[0], zero)
+        order = ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8)
+        tables = builder.shuffle_vector(first, first, order)
+        lanes = builder.zext(_lanes(builder, args[1], list(range(8))), wide)
+        shifts = builder.mul(lanes, ir.Constant(wide, [8] * 8))
+        found = builder.trunc(builder.lshr(tables, shifts), ir.VectorType(ir.IntType(8), 8))
+        six = ir.Constant(ir.IntType(64), 255 * EACH_BYTE)
+        return builder.and_(builder.bitcast(found, ir.IntType(64)), six)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic(prefer_literal=True)
+def _one_hot_bytes_vector(typing, word, target, width):
+    def generate(context, builder, signature, args):
+        def is_place(lanes, places):
+            return builder.icmp_unsigned("==", lanes, places)
+
+        patterns = [place + 1 for place in range(width.literal_value)]
+        _store_rows(context, builder, target, args[1], args[0], patterns, is_place)
+
+    return types.void(types.int64, target, width), generate
+
+
+@intrinsic(prefer_literal=True)
+def _bits_of_bytes_vector(typing, word, target, width):
+    def generate(context, builder, signature, args):
+        def is_set(lanes, bits):
+            return builder.icmp_unsigned("!=", builder.and_(lanes, bits), lanes.type(None))
+
+        patterns = [1 << place for place in range(width.literal_value)]
+        _store_rows(context, builder, target, args[1], args[0], patterns, is_set)
+
+    return types.void(types.int64, target, width), generate
+
+
+@intrinsic
+def _scale_bytes_vector(typing, word, scales, target):
+    def generate(context, builder, signature, args):
+        numbers = builder.uitofp(_lanes(builder, args[0], list(range(WORD_BYTES))), FLOATS)
+        factors = builder.load(_address(context, builder, scales, args[1], FLOATS), align=4)
+        address = _address(context, builder, target, args[2], FLOATS)
+        builder.store(builder.fmul(numbers, factors), address, align=4)
+
+    return types.void(types.int64, scales, target), generate
+
+
+@intrinsic
+def _divide_bytes_vector(typing, word, divisors, target):
+    def generate(context, builder, signature, args):
+        above, below = (_lanes(builder, one, list(range(WORD_BYTES))) for one in args[:2])
+        one = ir.Constant(below.type, [1] * WORD_BYTES)
+        is_zero = builder.icmp_unsigned("==", below, below.type(None))
+        below = builder.select(is_zero, one, below)
+        ratio = builder.fdiv(builder.uitofp(above, FLOATS), builder.uitofp(below, FLOATS))
+        builder.store(ratio, _address(context, builder, target, args[2], FLOATS), align=4)
+
+    return types.void(types.int64, types.int64, target), generate
+
+
+@intrinsic(prefer_literal=True)
+def _spread_bits_vector(typing, bits, target, count):
+    def generate(context, builder, signature, args):
+        number = count.literal_value
+        narrow = builder.trunc(args[0], ir.IntType(number))
+        is_set = builder.bitcast(narrow, ir.VectorType(ir.IntType(1), number))
+        if target.dtype == types.float32:
+            _store_floats(context, builder, target, args[1], is_set)
+        else:
+            small = ir.VectorType(ir.IntType(8), number)
+            address = _address(context, builder, target, args[1], small)
+            builder.store(builder.zext(is_set, small), address, align=1)
+
+    return types.void(types.int64, target, count), generate
+
+
+pack_bytes: Any = _pack_bytes if IS_PLAIN_PYTHON else _pack_bytes_vector
+equal_bytes: Any = _equal_bytes if IS_PLAIN_PYTHON else _equal_bytes_vector
+lookup_bytes: Any = _lookup_bytes if IS_PLAIN_PYTHON else _lookup_bytes_vector
+one_hot_bytes: Any = _one_hot_bytes if IS_PLAIN_PYTHON else _one_hot_bytes_vector
+bits_of_bytes: Any = _bits_of_bytes if IS_PLAIN_PYTHON else _bits_of_bytes_vector
+scale_bytes: Any = _scale_bytes if IS_PLAIN_PYTHON else _scale_bytes_vector
+divide_bytes: Any = _divide_bytes if IS_PLAIN_PYTHON else _divide_bytes_vector
+spread_bits: Any = _spread_bits if IS_PLAIN_PYTHON else _spread_bits_vector

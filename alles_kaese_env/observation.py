@@ -27,12 +27,12 @@ FIELD_MEANINGS = {
     "front, 0 for an empty slot (I4)",
     "reserve": "cards in the reserve / all cards (I1)",
     "gone": "cards that left row and reserve, by holes / copies (I1)",
-    "known": "fronts that the observer knows, wherever the cards are now: cheese by holes, then "
-    "traps by holes / copies (I1, I2)",
+    "known": "fronts that the observer knows, wherever the cards are now: cheese, then traps, by "
+    "holes / copies (I1, I2)",
     "traps": "traps taken, by seat / trap limit (I1)",
     "points": "points, by seat / all points of the deck (I1)",
     "cheese": "cheese cards taken, by seat / all cheese cards (I1)",
-    "taken": "cards taken, by seat: cheese by holes, then traps by holes / copies (I1)",
+    "taken": "cards taken, by seat: cheese, then traps, by holes / copies (I1)",
     "opponent_fronts": "how many fronts each opponent knows, by holes, wherever the cards are "
     "now / copies (T3)",
 }
@@ -131,8 +131,6 @@ class Layout:
             )
         rules = variant.rules[0]
         copies = rules.copies
-        per_face = np.stack([copies, copies])
-        holes = engine.MAX_HOLES
         turn = int(one_hot_index(parts["turn"]))
         return {
             "row": one_hot_index(parts["row"]),
@@ -145,11 +143,11 @@ class Layout:
             "num_players": seats,
             "turn": turn - 1 if turn else None,
             "gone": whole(parts["gone"] * copies),
-            "known": whole(parts["known"].reshape(2, holes) * per_face),
+            "known": whole(parts["known"] * copies),
             "traps": whole(parts["traps"][:seats] * variant.trap_limit),
             "points": whole(parts["points"][:seats] / rules.per_point),
             "cheese": whole(parts["cheese"][:seats] / rules.per_cheese),
-            "taken": whole(parts["taken"][:seats].reshape(seats, 2, holes) * per_face),
+            "taken": whole(parts["taken"][:seats] * copies),
             "opponent_fronts": whole(parts["opponent_fronts"][: seats - 1] * copies),
             "trap_share": parts["trap_share"],
             "trap_probability": parts["trap_probability"],

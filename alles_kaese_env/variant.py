@@ -148,7 +148,8 @@ class Variant:
         rules["num_cards"] = len(self.deck)
         rules["copies"] = copies
         rules["fronts"] = fronts.ravel()
-        rules["per_copy"] = np.tile(np.divide(1, copies, where=copies > 0, out=0 * copies), 2)
+        rules["cheese_word"], rules["traps_word"] = fronts.astype(int) @ 256 ** np.arange(6)
+        rules["per_copy"] = np.divide(1, copies, where=copies > 0, out=0 * copies)
         rules["per_card"] = 1 / len(self.deck)
         rules["per_trap"] = 1 / self.trap_limit
         rules["per_point"] = 1 / sum(cheese)

@@ -15,8 +15,8 @@ def observation_page() -> str:
     """The layout of the observation."""
     return f"""# The observation
 
-A float32 vector of {OBSERVATION.size} numbers in [0, 1], layout version {OBSERVATION.version}, as the
-observing seat sees the table. In a table by seat the first row is the observer and the others
+A float32 vector of {OBSERVATION.size} numbers in [0, 1], layout version {OBSERVATION.version}, as
+the observing seat sees the table. In a table by seat the first row is the observer and the others
 follow in turn order; in a table by opponent the first row is the next seat. Tables are padded with
 zeros to six seats, so one network plays 2 to 6 players. `OBSERVATION.decode(observation)` gives the
 fields by name, `OBSERVATION.facts(observation, variant)` the same in whole numbers.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 from builders import KIND_NAMES, KINDS, shuffled
 
 from alles_kaese_env import OBSERVATION, Variant
@@ -15,6 +17,7 @@ from alles_kaese_env.engine import (
     MAX_HOLES,
     MAX_PLAYERS,
     MAX_SLOTS,
+    NO_ACTION,
     NUM_ACTIONS,
     OVER,
     PEEK,
@@ -24,6 +27,7 @@ from alles_kaese_env.engine import (
 
 from .game import ReferenceGame
 
+NO_CARDS = [0] * (2 * MAX_HOLES)
 MANY_ROLLS = 700  # a game of 4 to 6 players has no bound (E3)
 
 
@@ -50,10 +54,26 @@ class Reference(ReferenceGame):
         self.last_action = int(action)
         self._counted.clear()
 
+    def _once_a_turn(self, what, count):
+        if what not in self._counted:
+            self._counted[what] = count()
+        return self._counted[what]
+
     def known_counts(self, seat):
-        if seat not in self._counted:
-            self._counted[seat] = super().known_counts(seat)
-        return self._counted[seat]
+        return self._once_a_turn(("known", seat), lambda: ReferenceGame.known_counts(self, seat))
+
+    def known_ids(self, seat):
+        return self._once_a_turn(("ids", seat), lambda: ReferenceGame.known_ids(self, seat))
+
+    def seats(self):
+        """For each seat its traps, points, cheese cards, and cards by face."""
+        return self._once_a_turn("seats", self._count_seats)
+
+    def _count_seats(self):
+        return [
+            (self.traps(seat), self.points(seat), self.cheese_cards(seat), self._taken_table(seat))
+            for seat in range(self.num_players)
+        ]
 
     @property
     def last_die(self):
@@ -70,14 +90,14 @@ class Reference(ReferenceGame):
         return _padded([card.holes if card else 0 for card in self.row], MAX_SLOTS)
 
     def known_table(self, seat):
-        """The fronts that a seat knows: cheese by holes, traps by holes."""
-        return [_padded(counts, MAX_HOLES) for counts in self.known_counts(seat)]
+        """The fronts that a seat knows: cheese by holes, then traps by holes."""
+        cheese, traps = self.known_counts(seat)
+        return _padded(cheese, MAX_HOLES) + _padded(traps, MAX_HOLES)
 
-    def taken_table(self, seat):
-        """The cards before a seat: cheese by holes, traps by holes."""
-        table = [[0] * MAX_HOLES, [0] * MAX_HOLES]
+    def _taken_table(self, seat):
+        table = [0] * (2 * MAX_HOLES)
         for card in self.taken[seat]:
-            table[card.is_trap][card.holes - 1] += 1
+            table[card.is_trap * MAX_HOLES + card.holes - 1] += 1
         return table
 
 
@@ -102,79 +122,95 @@ def expected_record(game: Reference) -> dict[str, Any]:
     drawn = [0] * (2 * MAX_HOLES)
     for card in (game.cards[card_id] for card_id in seen):
         drawn[card.is_trap * MAX_HOLES + card.holes - 1] += 1
-    peekers = _padded([game.slot_peekers(k) for k in range(len(game.row))], MAX_SLOTS)
-    no_cards = [[0] * (2 * MAX_HOLES)] * (MAX_PLAYERS - players)
+    peekers = [game.slot_peekers(slot) for slot in range(len(game.row))]
+    peekers += [frozenset()] * (MAX_SLOTS - len(game.row))
+    seats = game.seats() + [(0, 0, 0, NO_CARDS)] * (MAX_PLAYERS - players)
     return {
         "phase": OVER if game.over else DECISION,
         "seat": (game.turns - 1 if game.over else game.turns) % players,
         "die": game.last_die,
-        "action": 255 if game.last_action is None else game.last_action,
+        "action": NO_ACTION if game.last_action is None else game.last_action,
         "top": reserve[0].holes if reserve else 0,
         "reserve": len(reserve),
         "turns": game.turns,
         "row": game.holes_in_row(),
-        "peeked": [sum(1 << seat for seat in seats) if seats else 0 for seats in peekers],
+        "peeked": [sum(1 << seat for seat in who) for who in peekers],
         "front": [
-            (TRAP if game.row[slot].is_trap else CHEESE) if seats else UNSEEN
-            for slot, seats in enumerate(peekers)
+            (TRAP if game.row[slot].is_trap else CHEESE) if who else UNSEEN
+            for slot, who in enumerate(peekers)
         ],
         "below": below,
         "gone": _padded(game.gone, MAX_HOLES),
-        "traps": _padded([game.traps(seat) for seat in range(players)], MAX_PLAYERS),
-        "cheese": _padded([game.cheese_cards(seat) for seat in range(players)], MAX_PLAYERS),
-        "points": _padded([game.points(seat) for seat in range(players)], MAX_PLAYERS),
-        "taken": [sum(game.taken_table(seat), []) for seat in range(players)] + no_cards,
-        "known": [sum(game.known_table(seat), []) for seat in range(players)] + no_cards,
+        "traps": [seat[0] for seat in seats],
+        "points": [seat[1] for seat in seats],
+        "cheese": [seat[2] for seat in seats],
+        "taken": [seat[3] for seat in seats],
+        "known": [game.known_table(seat) for seat in range(players)]
+        + [NO_CARDS] * (MAX_PLAYERS - players),
         "drawn": drawn,
     }
 
 
-def expected_facts(game: Reference, observer: int) -> dict[str, Any]:
-    """Everything that `OBSERVATION.facts` may say to a seat."""
+def expected_observation(game: Reference, observer: int) -> dict[str, list[float]]:
+    """Every number that a seat may be told, by the names and meanings of the layout."""
     variant, players = game.variant, game.num_players
     order = [(observer + place) % players for place in range(players)]
-    own = game.known_table(observer)
-    row = game.row
-    peekers = [game.slot_peekers(slot) for slot in range(len(row))]
-    fronts = [
-        (TRAP if row[slot].is_trap else CHEESE) if observer in seats else UNSEEN
-        for slot, seats in enumerate(peekers)
-    ]
-    probability = [
-        float(game.trap_probability(observer, slot)) if row[slot] else 0.0
-        for slot in range(len(row))
-    ]
-    peeks = [[seat in seats for seat in order[1:]] for seats in peekers]
-    unseen_peeks = [[False] * (players - 1)] * (MAX_SLOTS - len(row))
-    shares = [
-        (traps - known) / (copies - known - cheese) if copies > known + cheese else 0.0
-        for traps, copies, cheese, known in zip(variant.traps, variant.copies, *_cut(own, variant))
-    ]
-    known = [game.known_table(seat) for seat in order[1:]]
+    seats = [game.seats()[seat] for seat in order] + [(0, 0, 0, NO_CARDS)] * (MAX_PLAYERS - players)
+    holes = game.holes_in_row()
+    row = game.row + [None] * (MAX_SLOTS - len(game.row))
+    peekers = [game.slot_peekers(slot) for slot in range(len(game.row))]
+    peekers += [frozenset()] * (MAX_SLOTS - len(game.row))
+    copies, traps = _padded(variant.copies, MAX_HOLES), _padded(variant.traps, MAX_HOLES)
+    known = game.known_table(observer)
+    unknown = [a - b - c for a, b, c in zip(copies, known[:6], known[6:], strict=True)]
+    traps_left = [a - b for a, b in zip(traps, known[6:], strict=True)]
+    others = [game.known_table(seat) for seat in order[1:]]
+    others += [NO_CARDS] * (MAX_PLAYERS - players)
+    all_points = sum(holes for holes, is_trap in variant.deck if not is_trap)
+    place = None if game.over else order.index(game.seat)
     return {
-        "row": game.holes_in_row(),
-        "front": _padded(fronts, MAX_SLOTS),
-        "opponent_peeks": peeks + unseen_peeks,
-        "die": game.last_die,
-        "match": game.last_die in game.holes_in_row(),
-        "top": game.reserve[0].holes if game.reserve_ids else 0,
-        "reserve": len(game.reserve_ids),
-        "num_players": players,
-        "turn": None if game.over else order.index(game.seat),
-        "gone": _padded(game.gone, MAX_HOLES),
-        "known": own,
-        "traps": [game.traps(seat) for seat in order],
-        "points": [game.points(seat) for seat in order],
-        "cheese": [game.cheese_cards(seat) for seat in order],
-        "taken": [game.taken_table(seat) for seat in order],
-        "opponent_fronts": [[a + b for a, b in zip(*table)] for table in known],
-        "trap_share": _padded(shares, MAX_HOLES),
-        "trap_probability": _padded(probability, MAX_SLOTS),
+        "row": [float(h == number) for h in holes for number in range(1, 7)],
+        "own_peeks": [
+            float(observer in who and card.is_trap == kind)
+            for who, card in zip(peekers, row, strict=True)
+            for kind in (False, True)
+        ],
+        "die": [float(game.last_die == number) for number in range(1, 7)],
+        "match": [float(game.last_die in holes)],
+        "top": [float(_top(game) == number) for number in range(1, 7)],
+        "num_players": [float(players == number) for number in range(2, 7)],
+        "turn": [float(place == number) for number in range(MAX_PLAYERS)],
+        "opponent_peeks": [
+            float(number < players and order[number] in who)
+            for who in peekers
+            for number in range(1, MAX_PLAYERS)
+        ],
+        "trap_share": [a / b if b else 0.0 for a, b in zip(traps_left, unknown, strict=True)],
+        "trap_probability": [
+            float(game.trap_probability(observer, slot)) if card else 0.0
+            for slot, card in enumerate(row)
+        ],
+        "reserve": [len(game.reserve_ids) / len(game.cards)],
+        "gone": _shares(_padded(game.gone, MAX_HOLES), copies),
+        "known": _shares(known, copies * 2),
+        "traps": [seat[0] / variant.trap_limit for seat in seats],
+        "points": [seat[1] / all_points for seat in seats],
+        "cheese": [seat[2] / (sum(copies) - sum(traps)) for seat in seats],
+        "taken": [share for seat in seats for share in _shares(seat[3], copies * 2)],
+        "opponent_fronts": [
+            share
+            for table in others
+            for share in _shares(map(sum, zip(table[:6], table[6:], strict=True)), copies)
+        ],
     }
 
 
-def _cut(table, variant):
-    return [counts[: variant.num_holes] for counts in table]
+def _top(game):
+    return game.cards[game.reserve_ids[0]].holes if game.reserve_ids else 0
+
+
+def _shares(counts, of):
+    return [count / number if number else 0.0 for count, number in zip(counts, of, strict=True)]
 
 
 # --- Comparison ------------------------------------------------------------------------------
@@ -182,24 +218,24 @@ def _cut(table, variant):
 
 def assert_record(game: Reference, record: np.record) -> None:
     """The record is that of the reference, field by field."""
+    given = dict(zip(record.dtype.names, record.item(), strict=True))
     for name, value in expected_record(game).items():
-        given = record[name].tolist()
-        assert given == value, f"turn {game.turns}: {name} is {given}, not {value}"
+        is_table = isinstance(given[name], np.ndarray)
+        found = given[name].tolist() if is_table else given[name]
+        assert found == value, f"turn {game.turns}: {name} is {found}, not {value}"
 
 
 def assert_observation(game: Reference, seat: int, observation: np.ndarray) -> None:
     """A seat is told what it may know by the reference, and nothing else."""
-    facts = OBSERVATION.facts(observation, game.variant)
-    expected = expected_facts(game, seat)
-    assert facts.keys() == expected.keys()
-    for name, value in expected.items():
-        given = facts[name].tolist() if isinstance(facts[name], np.ndarray) else facts[name]
-        same = _is_near(given, value) if name.startswith("trap_") else given == value
-        assert same, f"turn {game.turns}, seat {seat}: {name} is {given}, not {value}"
-
-
-def _is_near(given, value):
-    return len(given) == len(value) and max(map(abs, map(float.__sub__, given, value))) < 1e-6
+    expected = expected_observation(game, seat)
+    numbers = np.concatenate([expected[field.name] for field in OBSERVATION.fields])
+    assert observation.shape == numbers.shape == (OBSERVATION.size,)
+    assert observation.dtype == np.float32
+    wrong = np.flatnonzero(np.abs(observation - numbers) > 1e-6)
+    if len(wrong):
+        name = next(field.name for field in OBSERVATION.fields if wrong[0] < field.stop)
+        found = OBSERVATION.decode(observation)[name].tolist()
+        pytest.fail(f"turn {game.turns}, seat {seat}: {name} is {found}, not {expected[name]}")
 
 
 def assert_mask(game: Reference, mask: np.ndarray) -> None:
@@ -210,7 +246,7 @@ def assert_mask(game: Reference, mask: np.ndarray) -> None:
 def assert_payoffs(game: Reference, payoffs: np.ndarray) -> None:
     """The payoffs are those of the reference; zeros before the end."""
     expected = game.payoffs() if game.over else [0] * game.num_players
-    assert _is_near(np.asarray(payoffs, float).tolist(), [float(one) for one in expected])
+    assert np.asarray(payoffs).tolist() == pytest.approx([float(one) for one in expected])
 
 
 # --- Deals -------------------------------------------------------------------------------------
@@ -266,7 +302,7 @@ def _seen_cards(variant, records):
     fronts = {}
     if first["top"]:
         backs.append(int(first["top"]))
-    for before, after in zip(records, records[1:]):
+    for before, after in pairwise(records):
         kind, slot = divmod(int(after["action"]), MAX_SLOTS)
         card_id = slots[slot]
         is_trap = _front_looked_at(before, after, kind, slot)

@@ -35,7 +35,7 @@ for_all_variants = pytest.mark.parametrize("variant", all_variants(), ids=name_o
 ROWS = 6  # games side by side in a batched face
 
 
-@pytest.fixture(params=[1, pytest.param(15, marks=pytest.mark.long)], ids=["short", "long"])
+@pytest.fixture(params=[1, pytest.param(12, marks=pytest.mark.long)], ids=["short", "long"])
 def scale(request):
     """How much more than in a short run; the long one is about a million plies."""
     return request.param
@@ -63,6 +63,11 @@ class Recorder(Hasher):
         actions = super().act(observations, masks, rng)
         self.plies += zip(observations.copy(), masks.copy(), actions, strict=True)
         return actions
+
+
+def learner_seat(variant, number):
+    """A seat of its own for each game; in a small variant the game may end before seat 1 acts."""
+    return number % variant.num_players if len(variant.deck) == 36 else 0
 
 
 def a_legal(mask, rng):
@@ -151,7 +156,7 @@ def test_gymnasium_with_a_scripted_deal_and_recorded_opponents(variant, scale):
     """What the opponents were shown is compared as well."""
     rng = np.random.default_rng(3)
     for number in range(5 * scale):
-        seat = number % variant.num_players
+        seat = learner_seat(variant, number)
         recorder = Recorder()
         env, inner = gym_env(variant, recorder, seat)
         deck, dice = random_deal(variant, rng)
@@ -180,7 +185,7 @@ def test_gymnasium_with_a_scripted_deal_and_random_opponents(variant, scale):
     """A batch with the same stream tells what the opponents did."""
     rng = np.random.default_rng(4)
     for number in range(5 * scale):
-        seat = number % variant.num_players
+        seat = learner_seat(variant, number)
         env, inner = gym_env(variant, "random", seat)
         env.reset(seed=number)
         deck, dice = random_deal(variant, rng)
@@ -360,7 +365,7 @@ def learner_steps(variant, scale):
 def test_gymnasium_vector_env(variant, kind, mode, scale):
     rng = np.random.default_rng(6)
     opponents, by_place = opponents_of(variant, kind)
-    seat = variant.num_players - 1
+    seat = learner_seat(variant, variant.num_players - 1)
     env = gymnasium.make_vec(
         "AllesKaese-v0",
         num_envs=ROWS,
@@ -409,7 +414,7 @@ def test_gymnasium_vector_env(variant, kind, mode, scale):
 def test_stable_baselines3_vec_env(variant, kind, scale):
     rng = np.random.default_rng(7)
     opponents, by_place = opponents_of(variant, kind)
-    seat = 0
+    seat = learner_seat(variant, 1)
     env = AllesKaeseVecEnv(ROWS, opponents=opponents, seat=seat, seed=7, **asdict(variant))
     mirror = Mirror(variant, env.games.batch.streams, seat, by_place)
     observations = env.reset()
