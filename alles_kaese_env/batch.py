@@ -79,11 +79,13 @@ class GameBatch:
         self.masks = np.zeros((num_games, engine.NUM_ACTIONS), bool)
         self.over = np.zeros(num_games, bool)
         self.payoffs = np.zeros((num_games, self.variant.num_players), np.float32)
+        self.illegal = np.zeros(num_games, bool)
         self._legal = np.zeros(num_games, np.int64)  # the masks as bits
         self._all_rows = np.arange(num_games)
         self.script: ScriptedDeal | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._pool_pid = 0
+        self._bind()
         self.reset()
 
     def __len__(self) -> int:
@@ -93,7 +95,12 @@ class GameBatch:
         return f"GameBatch({self.num_games}, {self.variant})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_pool": None}  # threads are neither copied nor pickled
+        derived = {"_pool": None, "_views": None, "stream_records": None, "mask_records": None}
+        return {**self.__dict__, **derived}  # threads and views are neither copied nor pickled
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._bind()
 
     def reset(
         self,
@@ -214,10 +221,18 @@ class GameBatch:
 
     # What follows is for faces that stand on a batch: rows are int64 and known to be right.
 
-    @property
-    def stream_records(self) -> npt.NDArray[np.void]:
-        """The streams as the engine takes them."""
-        return as_records(self.streams, engine.STREAM)
+    def _bind(self) -> None:
+        """Make the records that the engine takes in place of some arrays, over their memory."""
+        self.stream_records = as_records(self.streams, engine.STREAM)
+        self.mask_records = as_records(self.masks, engine.MASK)
+        self._views = (
+            self.over,
+            self.payoffs,
+            self.seats,
+            self._legal,
+            self.mask_records,
+            as_records(self.observations, engine.OBSERVATION),
+        )
 
     def deal(self, rows: Rows, script: ScriptedDeal | None = None) -> None:
         """`reset`, without a look at the games."""
@@ -237,20 +252,17 @@ class GameBatch:
             row = int(rows[wrong])
             raise illegal_action(int(actions[wrong]), self.masks[row], f" of game {row}")
 
-    def attempt(self, actions: npt.NDArray[np.int64], rows: Rows) -> npt.NDArray[np.bool_]:
+    def attempt(self, actions: npt.NDArray[np.int64], rows: Rows) -> None:
         """Let the seat to move act in each row, without a look at the games after it.
 
-        Returns:
-            Where the action was illegal and nothing was changed, (rows,) bool.
+        ``illegal`` (B,) bool says where the action was illegal and nothing was changed.
         """
-        illegal = np.zeros(len(rows), bool)
+        args = self.games, self.stream_records, self.variant.rules, rows, actions, self.illegal
         if self.script is None:
-            args = self.games, self.stream_records, self.variant.rules
-            engine.try_games(*args, rows, actions, illegal)
+            engine.try_games(*args)
         else:
-            engine.act_games(self.games, self.variant.rules, rows, actions, illegal)
+            engine.act_games(*args)
             self._follow(self.script)
-        return illegal
 
     def look(self, rows: Rows, seats: npt.NDArray[np.int64] | None = None) -> None:
         """Bring all that follows from the records up to date.
@@ -264,18 +276,6 @@ class GameBatch:
         else:
             self.seats[rows] = seats[rows]
         engine.inform_games(self.games, self.variant.rules, rows, *self._views)
-
-    @property
-    def _views(self) -> tuple[npt.NDArray[Any], ...]:
-        """The arrays that follow from the records, as the engine writes them."""
-        return (
-            self.over,
-            self.payoffs,
-            self.seats,
-            self._legal,
-            as_records(self.masks, engine.MASK),
-            as_records(self.observations, engine.OBSERVATION),
-        )
 
     def _advance(self, rows: Rows, actions: npt.NDArray[np.int64]) -> None:
         rules, autoreset = self.variant.rules, self.autoreset

@@ -142,8 +142,8 @@ OBSERVATION_VERSION = 1
 
 
 def jit(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile on first use, keep the result on disk, release the GIL."""
-    return njit(cache=True, nogil=True, error_model="numpy")(function)
+    """Compile on first use into whatever calls it, keep the result on disk, release the GIL."""
+    return njit(cache=True, nogil=True, error_model="numpy", forceinline=True)(function)
 
 
 def jit_wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -363,12 +363,11 @@ def take(game, rules, slot):
         learn(game, slot, seat)
     seat = game.seat
     holes = game.row[slot]
+    is_trap = np.uint8(game.front[slot] == TRAP)
     game.taken[seat, face_of(game.front[slot], holes)] += 1
-    if game.front[slot] == TRAP:
-        game.traps[seat] += 1
-    else:
-        game.cheese[seat] += 1
-        game.points[seat] += holes
+    game.traps[seat] += is_trap
+    game.cheese[seat] += 1 - is_trap
+    game.points[seat] += holes * (1 - is_trap)
     leave_row(game, slot)
 
 
@@ -448,12 +447,17 @@ def apply_chance(game, rules, outcome):
 @jit
 def sample_chance(game, rules, stream):
     """Draw an outcome of the present chance phase from a stream, by its weight."""
+    if game.phase == CARD:
+        return sample_card(game, stream)
     if game.phase == DIE:
         return random_below(stream, rules.num_holes)
-    if game.phase == FRONT:
-        cheese = chance_weight(game, rules, 0)
-        return np.int64(random_below(stream, cheese + chance_weight(game, rules, 1)) >= cheese)
-    ticket = random_below(stream, game.reserve)  # no card of the reserve is visible yet
+    return sample_front(game, rules, stream)
+
+
+@jit
+def sample_card(game, stream):
+    """CARD: no card of the reserve is visible, each is as likely as the others."""
+    ticket = random_below(stream, game.reserve)
     drawn = 0
     upto = 0
     for h in range(MAX_HOLES - 1):
@@ -463,10 +467,25 @@ def sample_chance(game, rules, stream):
 
 
 @jit
+def sample_front(game, rules, stream):
+    """FRONT: one of the fronts of this back that nobody has seen."""
+    cheese, traps = chance_weight(game, rules, 0), chance_weight(game, rules, 1)
+    return np.int64(random_below(stream, cheese + traps) >= cheese)
+
+
+@jit
 def run_chance(game, rules, stream):
-    """Let chance happen until somebody has to decide or the game is over."""
-    while game.phase < DECISION:
-        apply_chance(game, rules, sample_chance(game, rules, stream))
+    """Let chance happen until somebody has to decide or the game is over.
+
+    The rules let a front come first, then cards, then the die; `sample_chance` and
+    `apply_chance` in a loop do the same, but their next step is harder to foresee for a processor.
+    """
+    if game.phase == FRONT:
+        draw_front(game, rules, sample_front(game, rules, stream) + 1)
+    while game.phase == CARD:
+        show_top(game, rules, sample_card(game, stream) + 1)
+    if game.phase == DIE:
+        roll(game, random_below(stream, rules.num_holes) + 1)
 
 
 # --- Points --------------------------------------------------------------------------------
@@ -481,8 +500,8 @@ def standing(game, rules, seat):
 
 
 @jit
-def write_payoffs(game, rules, out):
-    """P2 to P5: the payoff of every seat of a finished game into ``out`` (num_players,) float32."""
+def write_payoffs(game, rules, payoffs, i):
+    """P2 to P5: the payoff of every seat of a finished game, into row i."""
     best = -1
     winners = 0
     for seat in range(rules.num_players):
@@ -495,9 +514,15 @@ def write_payoffs(game, rules, out):
     players = rules.num_players
     for seat in range(players):
         if standing(game, rules, seat) == best:
-            out[seat] = (players / winners - 1) / (players - 1)
+            payoffs[i, seat] = (players / winners - 1) / (players - 1)
         else:
-            out[seat] = -1 / (players - 1)
+            payoffs[i, seat] = lost_payoff(rules)
+
+
+@jit
+def lost_payoff(rules):
+    """P5: what a seat gets that has not won."""
+    return -1 / (rules.num_players - 1)
 
 
 # --- The observation -----------------------------------------------------------------------
@@ -607,11 +632,11 @@ def random_action(legal, stream):
 
 # --- Loops over many games -----------------------------------------------------------------
 #
-# ``games`` (games,) GAME, ``streams`` (games,) STREAM, ``masks`` (games,) MASK and
-# ``views`` (games,) OBSERVATION lie side by side, and so do ``legal``, ``seats``
-# (games,) int64, ``over`` (games,) bool and ``payoffs`` (games, num_players) float32; ``rules``
-# is (1,) RULES. ``rows`` lists the games that a loop is about; ``actions`` and ``outcomes`` have
-# an entry for each of them.
+# ``games`` (games,) GAME, ``streams`` (games,) STREAM, ``masks`` (games,) MASK and ``views``
+# (games,) OBSERVATION lie side by side, and so do ``legal``, ``seats`` (games,) int64, ``over``,
+# ``illegal``, ``terminated`` (games,) bool, ``rewards`` (games,) and ``payoffs`` (games,
+# num_players) float32; ``rules`` is (1,) RULES. ``rows`` lists the games that a loop is about;
+# ``actions`` and ``outcomes`` have an entry for each of them.
 
 
 @jit
@@ -637,7 +662,7 @@ def settle_payoffs(games, rules, i, over, payoffs):
     for seat in range(rules.num_players):
         payoffs[i, seat] = 0
     if over[i]:
-        write_payoffs(games[i], rules, payoffs[i])
+        write_payoffs(games[i], rules, payoffs, i)
 
 
 @jit
@@ -689,11 +714,11 @@ def inform_games(games, rules, rows, over, payoffs, seats, legal, masks, views):
 
 @jit
 def try_games(games, streams, rules, rows, actions, illegal):
-    """Carry out actions and let chance happen; illegal[k] is set where nothing was changed."""
+    """Carry out actions and let chance happen; illegal[i] is set where nothing was changed."""
     for k in range(len(rows)):
         i = rows[k]
-        illegal[k] = not legal_actions(games[i], rules[0]) >> actions[k] & 1
-        if not illegal[k]:
+        illegal[i] = not legal_actions(games[i], rules[0]) >> actions[k] & 1
+        if not illegal[i]:
             apply_action(games[i], rules[0], actions[k])
             run_chance(games[i], rules[0], streams[i])
 
@@ -706,6 +731,19 @@ def play_random(games, streams, rules, rows, seats):
             legal = legal_actions(games[i], rules[0])
             apply_action(games[i], rules[0], random_action(legal, streams[i]))
             run_chance(games[i], rules[0], streams[i])
+
+
+@jit
+def reward_games(rules, rows, seats, illegal, over, payoffs, masks, rewards, terminated):
+    """P5: what seat seats[i] gets for its last step in each row, and whether it was the last.
+
+    An illegal action ends the seat's episode with the payoff of a lost game.
+    """
+    for i in rows:
+        terminated[i] = over[i] or illegal[i]
+        rewards[i] = lost_payoff(rules[0]) if illegal[i] else payoffs[i, seats[i]]
+        if illegal[i]:
+            spread_bits(0, masks[i].legal, NUM_ACTIONS)
 
 
 @jit
@@ -724,12 +762,12 @@ def draw_seats(streams, rules, rows, seats):
 
 
 @jit
-def act_games(games, rules, rows, actions, illegal):
+def act_games(games, streams, rules, rows, actions, illegal):
     """`try_games`, but chance is up to the caller."""
     for k in range(len(rows)):
         i = rows[k]
-        illegal[k] = not legal_actions(games[i], rules[0]) >> actions[k] & 1
-        if not illegal[k]:
+        illegal[i] = not legal_actions(games[i], rules[0]) >> actions[k] & 1
+        if not illegal[i]:
             apply_action(games[i], rules[0], actions[k])
 
 
@@ -760,6 +798,7 @@ def observe_games(games, rules, seats, views):
 # lowest, and expanded into floats by vector instructions. Left to itself the compiler writes these
 # loops number by number, since it cannot see that an observation and a game never overlap. For
 # each helper there is a plain loop that says what it does, which runs with NUMBA_DISABLE_JIT=1.
+# The two highest bytes of a word mean nothing: they are whatever follows the table in its record.
 
 WORD_BYTES = 6
 EACH_BYTE = 0x010101010101  # times a byte: a word that repeats it
@@ -834,12 +873,12 @@ def _lanes(builder, word, places):
     return builder.shuffle_vector(eight, eight, order)
 
 
-def _store_floats(context, builder, kind, array, numbers):
-    """Write a vector of bits or bytes as floats to the beginning of an array."""
-    floats = ir.VectorType(ir.FloatType(), numbers.type.count)
-    builder.store(
-        builder.uitofp(numbers, floats), _address(context, builder, kind, array, floats), align=4
-    )
+def _store_bits(context, builder, kind, array, bits):
+    """Write a vector of bits as 1.0 and 0.0 to the beginning of an array."""
+    floats = ir.VectorType(ir.FloatType(), bits.type.count)
+    one, zero = (ir.Constant(floats, [number] * floats.count) for number in (1.0, 0.0))
+    address = _address(context, builder, kind, array, floats)
+    builder.store(builder.select(bits, one, zero), address, align=4)
 
 
 def _store_rows(context, builder, kind, array, word, patterns, test):
@@ -847,7 +886,7 @@ def _store_rows(context, builder, kind, array, word, patterns, test):
     places = [k for k in range(WORD_BYTES) for _ in patterns]
     lanes = _lanes(builder, word, places)
     constant = ir.Constant(lanes.type, patterns * WORD_BYTES)
-    _store_floats(context, builder, kind, array, test(lanes, constant))
+    _store_bits(context, builder, kind, array, test(lanes, constant))
 
 
 @intrinsic
@@ -855,9 +894,7 @@ def _pack_bytes_vector(typing, source, start):
     def generate(context, builder, signature, args):
         data = context.make_array(source)(context, builder, args[0]).data
         address = builder.gep(data, [args[1]])
-        six = ir.IntType(8 * WORD_BYTES)
-        word = builder.load(builder.bitcast(address, six.as_pointer()), align=1)
-        return builder.zext(word, ir.IntType(64))
+        return builder.load(builder.bitcast(address, ir.IntType(64).as_pointer()), align=1)
 
     return types.int64(source, types.int64), generate
 
@@ -946,7 +983,7 @@ def _spread_bits_vector(typing, bits, target, count):
         narrow = builder.trunc(args[0], ir.IntType(number))
         is_set = builder.bitcast(narrow, ir.VectorType(ir.IntType(1), number))
         if target.dtype == types.float32:
-            _store_floats(context, builder, target, args[1], is_set)
+            _store_bits(context, builder, target, args[1], is_set)
         else:
             small = ir.VectorType(ir.IntType(8), number)
             address = _address(context, builder, target, args[1], small)

@@ -158,9 +158,10 @@ class SingleSeatGames:
         """
         if self.on_illegal == "raise":
             self.batch.check(actions, rows)
-        self.illegal[rows] = self.batch.attempt(actions, rows)
+        self.batch.attempt(actions, rows)
+        self.illegal[rows] = self.batch.illegal[rows]
         self._to_learner(rows)
-        self._settle(rows)
+        self._reward(rows)
 
     def _checked_opponents(self, opponents: Any) -> list[Agent | None]:
         players = self.batch.variant.num_players
@@ -216,18 +217,24 @@ class SingleSeatGames:
             return self.batch.random_actions(rows)
         return agent.act(self.batch.observations[rows], self.batch.masks[rows], self.rng)
 
-    def _settle(self, rows: Rows) -> None:
+    def _reward(self, rows: Rows) -> None:
         """P5: the rewards of the step, and which episodes it ended."""
-        illegal = self.illegal[rows]
-        over = self.batch.over[rows] | illegal
-        payoffs = self.batch.payoffs[rows, self.seats[rows]]
-        payoffs[illegal] = -1 / (self.batch.variant.num_players - 1)
-        due = payoffs if self.reward == "win" else np.where(over, payoffs, self._lead(rows))
-        self.rewards[rows] = due - self._handed_over[rows]
+        batch = self.batch
+        engine.reward_games(
+            batch.variant.rules,
+            rows,
+            self.seats,
+            self.illegal,
+            batch.over,
+            batch.payoffs,
+            batch.mask_records,
+            self.rewards,
+            self.terminated,
+        )
         if self.reward == "shaped":
+            due = np.where(self.terminated[rows], self.rewards[rows], self._lead(rows))
+            self.rewards[rows] = due - self._handed_over[rows]
             self._handed_over[rows] = due
-        self.terminated[rows] = over
-        self.batch.masks[rows[illegal]] = False
 
     def _lead(self, rows: Rows) -> npt.NDArray[np.float32]:
         """Points ahead of the mean of the others, as a share of all points."""
