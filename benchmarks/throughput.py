@@ -19,10 +19,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import gymnasium
 import numpy as np
+import peers
 from numba import njit
 
 from alles_kaese_env import GameBatch, Variant, alles_kaese_v0, engine
@@ -221,6 +222,7 @@ def main() -> int:
     parser.add_argument("--threads", nargs="+", type=int, default=[1])
     parser.add_argument("--seconds", type=float, default=1.0, help="of one run")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--peers", action="store_true", help="measure other environments too")
     parser.add_argument("--json", type=Path, metavar="FILE", nargs="?", const=Path("-"))
     options = parser.parse_args()
     if min(*options.games, *options.threads, options.repeats, 1) < 1 or options.seconds <= 0:
@@ -237,14 +239,35 @@ def main() -> int:
             f"  {result.lowest:,.0f} to {result.highest:,.0f}",
             file=out,
         )
+    report = {"processor": processor(), "results": [asdict(result) for result in results]}
+    if options.peers:
+        report["peers"] = measure_peers(results, options, out)
     if options.json:
-        report = {"processor": processor(), "results": [asdict(result) for result in results]}
         text = json.dumps(report, indent=2)
         if options.json == Path("-"):
             print(text)
         else:
             options.json.write_text(text + "\n")
     return 0
+
+
+def measure_peers(
+    results: list[Result], options: argparse.Namespace, out: TextIO
+) -> list[dict[str, Any]]:
+    """The speed of each peer that is installed, and how our faces compare with it."""
+    found = []
+    for name, play in peers.installed().items():
+        steps = play()
+        next(steps)
+        speeds = [speed(steps, options.seconds) for _ in range(options.repeats)]
+        found.append({"name": name, "steps_per_s": statistics.median(speeds)})
+        print(f"{name:<41}{found[-1]['steps_per_s']:>14,.0f}", file=out)
+    for result in results:
+        ratios = [
+            f"{result.steps_per_s / peer['steps_per_s']:.2f} x {peer['name']}" for peer in found
+        ]
+        print(f"{result.face} ({result.games} games): {', '.join(ratios)}", file=out)
+    return found
 
 
 def cases(options: argparse.Namespace) -> Iterator[tuple[str, int, int, int]]:
