@@ -108,6 +108,7 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N80
 
     def step(self, action: Any) -> None:
         """Let the selected agent act; None for an agent whose game is over."""
+        self._check_begun()
         agent = self.agent_selection
         if self.terminations[agent]:
             self._was_dead_step(action)
@@ -124,8 +125,9 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N80
 
     def observe(self, agent: str) -> Observation:
         """What an agent knows now, and what it may do."""
+        self._check_begun()
         seat = self._seat_of[agent]
-        if seat == self._batch.seats[0]:
+        if seat == self._batch.seats[0] and not self.terminations.get(agent, True):
             observation = self._batch.observations[0].copy()
             mask = self._batch.masks[0].astype(np.int8)
         else:
@@ -138,11 +140,16 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N80
         if self.render_mode is None:
             gymnasium.logger.warn('render was called without a render_mode; allowed: "ansi"')
             return None
+        self._check_begun()
         seat = int(self._batch.seats[0])
         return render_text(self._batch.observations[0], self.variant, seat)
 
     def close(self) -> None:
         """Nothing to close."""
+
+    def _check_begun(self) -> None:
+        if not hasattr(self, "agent_selection"):
+            raise gymnasium.error.ResetNeeded("there is no game yet; call reset first")
 
     def _end(self) -> None:
         """The game is over: payoffs for all agents, which then take a last, empty step each."""

@@ -14,7 +14,7 @@ from alles_kaese_env.engine import NUM_ACTIONS
 from alles_kaese_env.observation import OBSERVATION
 from alles_kaese_env.render.text import render_text
 from alles_kaese_env.scripted import ScriptedDeal
-from alles_kaese_env.seeding import MAX_SEED, as_seed, streams_of
+from alles_kaese_env.seeding import as_seed, drawn_streams, streams_of
 from alles_kaese_env.single_seat import Opponent, SingleSeatGames
 from alles_kaese_env.variant import Variant, one_of
 
@@ -88,7 +88,6 @@ class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         self._games = SingleSeatGames(1, self.variant, opponents, seat, reward, on_illegal)
         self._rows = np.zeros(1, np.int64)
         self._action = np.zeros(1, np.int64)
-        self._is_playing = False
         self._is_seeded = False
 
     def reset(
@@ -101,29 +100,25 @@ class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         if number is not None:
             self._games.seed(streams_of(number, 1), self.np_random)
         elif not self._is_seeded:
-            word = self.np_random.integers(MAX_SEED, size=1, dtype=np.uint64, endpoint=True)
-            self._games.seed(word, self.np_random)
+            self._games.seed(drawn_streams(self.np_random, 1), self.np_random)
         self._is_seeded = True
         self._games.deal(self._rows, script)
-        self._is_playing = True
         return self._observation(), self._info()
 
     def step(self, action: Any) -> tuple[npt.NDArray[np.float32], float, bool, bool, Info]:
         """Act with the learner's seat, and let the opponents play up to its next decision."""
-        if not self._is_playing:
-            raise gymnasium.error.ResetNeeded("step was called without a game; call reset first")
         self._action[0] = as_action(action)
         games = self._games
         games.step(self._action, self._rows)
-        terminated = bool(games.terminated[0])
-        self._is_playing = not terminated
         info = self._info()
         if games.illegal[0]:
             info["illegal_action"] = True
+        terminated = bool(games.terminated[0])
         return self._observation(), float(games.rewards[0]), terminated, False, info
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """The legal actions, (18,) bool, as sb3-contrib asks for them."""
+        self._games.check_begun()
         return self._games.batch.masks[0].copy()
 
     def render(self) -> str | None:
@@ -131,8 +126,7 @@ class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         if self.render_mode is None:
             gymnasium.logger.warn('render was called without a render_mode; allowed: "ansi"')
             return None
-        if not self._is_seeded:
-            raise gymnasium.error.ResetNeeded("render was called without a game; call reset first")
+        self._games.check_begun()
         seat = int(self._games.seats[0])
         return render_text(self._observation(), self.variant, seat)
 

@@ -71,15 +71,18 @@ class ScriptedDeal:
             return self._dice[self._rolled - 1] - 1 if self._rolled <= len(self._dice) else None
         if self._deck is None:
             return None
-        self._follow_refill(game)
         if game.phase == engine.CARD:
+            self._follow_refill(game)
             self._dealt += 1
             return self._deck[self._dealt - 1][0] - 1
         _, slot = decode_action(int(game.action))
         return int(self._deck[self._slots[slot]][1])
 
     def _follow_refill(self, game: np.record) -> None:
-        """T6: after a turn that took or discarded, the last card dealt lies in that slot."""
+        """T6: after a turn that took or discarded, the last card dealt lies in that slot.
+
+        A refill makes the next back visible, so this is seen before anybody acts again.
+        """
         if game.turns == self._turns:
             return
         self._turns = int(game.turns)

@@ -37,6 +37,11 @@ def streams_of(seed: int | None, games: int) -> npt.NDArray[np.uint64]:
     return np.random.SeedSequence(as_seed(seed)).generate_state(games, np.uint64).astype(np.uint64)
 
 
+def drawn_streams(rng: np.random.Generator, games: int) -> npt.NDArray[np.uint64]:
+    """Streams (games,) for games that were given no seed."""
+    return rng.integers(MAX_SEED, size=games, dtype=np.uint64, endpoint=True)
+
+
 def streams_of_each(seeds: Sequence[int]) -> npt.NDArray[np.uint64]:
     """One stream a seed: the first stream of each."""
     return np.array([streams_of(seed, 1)[0] for seed in seeds], np.uint64)

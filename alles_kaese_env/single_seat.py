@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+import gymnasium
 import numpy as np
 import numpy.typing as npt
 
@@ -17,6 +18,7 @@ from alles_kaese_env.variant import Variant, one_of, whole_number
 
 REWARDS = ("win", "shaped")
 ON_ILLEGAL = ("forfeit", "raise")
+MOST_DEALS = 1000  # until an episode has a decision; then there is no use in going on
 
 
 @runtime_checkable
@@ -44,17 +46,18 @@ def load_agent(field: str, opponent: Any) -> Agent | None:
     allowed = 'allowed: "random", an import path "module:name", or an object with a method act'
     if opponent == "random":
         return None
+    agent = opponent
     if isinstance(opponent, str):
         module, _, name = opponent.partition(":")
         try:
-            opponent = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError, ValueError) as error:
+            agent = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError, TypeError, ValueError) as error:
             raise ValueError(f"{field} is {opponent!r} ({error}); {allowed}") from None
-    if isinstance(opponent, type):
-        opponent = opponent()
-    if not isinstance(opponent, Agent):
+    if isinstance(agent, type):
+        agent = agent()
+    if not isinstance(agent, Agent):
         raise ValueError(f"{field} is {opponent!r}; {allowed}")
-    return opponent
+    return agent
 
 
 class SingleSeatGames:
@@ -79,6 +82,7 @@ class SingleSeatGames:
         rewards: of the last step, (B,) float32.
         terminated: which episodes the last step ended, (B,) bool.
         illegal: where the last step was an illegal action, (B,) bool.
+        playing: which games wait for the learner, (B,) bool.
     """
 
     def __init__(
@@ -100,10 +104,13 @@ class SingleSeatGames:
         self.terminated = np.zeros(num_games, bool)
         self.illegal = np.zeros(num_games, bool)
         self.rng = np.random.default_rng()
+        self.playing = np.zeros(num_games, bool)
+        self._is_learners_view = False  # what the batch shows
         self._handed_over = np.zeros(num_games, np.float32)
-        self._assigned = np.zeros((num_games, players), np.int64)
-        self._weights: npt.NDArray[np.float64] | None = None
         self._agents = self._checked_opponents(opponents)
+        self._weights: npt.NDArray[np.float64] | None = None
+        self._assigned = np.zeros((num_games, players), np.int64)  # places in _agents, by seat
+        self._first_new = 0  # the opponents of new games stand in _agents from here on
 
     def set_opponents(
         self, opponents: Sequence[Opponent], weights: Sequence[float] | None = None
@@ -118,13 +125,13 @@ class SingleSeatGames:
             ValueError: the opponents are not what is allowed, or the weights do not fit them.
         """
         if weights is None:
-            self._agents, self._weights = self._checked_opponents(opponents), None
+            self._replace_agents(self._checked_opponents(opponents), None)
             return
         shares = np.asarray(weights, np.float64)
         if shares.shape != (len(opponents),) or (shares < 0).any() or not shares.sum() > 0:
             raise ValueError(f"weights is {weights!r}; allowed: {len(opponents)} numbers from 0 on")
-        self._agents = [load_agent(f"opponents[{k}]", one) for k, one in enumerate(opponents)]
-        self._weights = shares / shares.sum()
+        agents = [load_agent(f"opponents[{k}]", one) for k, one in enumerate(opponents)]
+        self._replace_agents(agents, shares / shares.sum())
 
     def seed(self, streams: npt.NDArray[np.uint64], rng: np.random.Generator) -> None:
         """Begin the streams of the games (B,) anew, and draw for the opponents from ``rng``."""
@@ -132,19 +139,39 @@ class SingleSeatGames:
         self.rng = rng
 
     def deal(self, rows: Rows, script: ScriptedDeal | None = None) -> None:
-        """Begin new games, up to the learner's first decision."""
-        if self.seat is None:
-            rules = self.batch.variant.rules
-            engine.draw_seats(self.batch.stream_records, rules, rows, self.seats)
+        """Begin new games, up to the learner's first decision.
+
+        In small variants a game can end before: it is dealt anew, since an episode without a
+        decision is none.
+
+        Raises:
+            ValueError: the learner gets no turn in this script, or never in its seat.
+        """
+        waiting = rows
+        for _ in range(MOST_DEALS):
+            self._deal_once(waiting, script)
+            waiting = waiting[self.batch.over[waiting]]
+            if not len(waiting):
+                break
+            if script is not None:
+                raise ValueError(
+                    f"the game of options ends before seat {self.seats[0]} of the learner acts"
+                )
         else:
-            self.seats[rows] = self.seat
-        self._assign(rows)
-        self.batch.deal(rows, script)
+            raise ValueError(
+                f"seat is {self.seat}; allowed: one that gets a turn, "
+                f"which it did not in {MOST_DEALS} games of {self.batch.variant}"
+            )
         self._handed_over[rows] = 0
-        self._to_learner(rows)
         self.rewards[rows] = 0
         self.terminated[rows] = False
         self.illegal[rows] = False
+        self.playing[rows] = True
+
+    def check_begun(self) -> None:
+        """Raise `gymnasium.error.ResetNeeded` if no game was dealt, or an opponent broke it off."""
+        if not self._is_learners_view:
+            raise gymnasium.error.ResetNeeded("there is no game yet; call reset first")
 
     def step(self, actions: npt.NDArray[np.int64], rows: Rows) -> None:
         """Let the learner act in each row, then the opponents up to its next decision.
@@ -154,14 +181,20 @@ class SingleSeatGames:
             rows: which games.
 
         Raises:
-            ValueError: with ``on_illegal="raise"``, an action is illegal; no game is changed.
+            ValueError: with ``on_illegal="raise"``, an action is illegal; no game is changed. Or
+                an opponent acted illegally; the games have to be dealt anew.
+            gymnasium.error.ResetNeeded: a game is over or was never dealt.
         """
+        if not self.playing[rows].all():
+            raise gymnasium.error.ResetNeeded("step was called without a game; call reset first")
         if self.on_illegal == "raise":
             self.batch.check(actions, rows)
         self.batch.attempt(actions, rows)
         self.illegal[rows] = self.batch.illegal[rows]
+        self.playing[rows] = False
         self._to_learner(rows)
         self._reward(rows)
+        self.playing[rows] = ~self.terminated[rows]
 
     def _checked_opponents(self, opponents: Any) -> list[Agent | None]:
         players = self.batch.variant.num_players
@@ -174,19 +207,41 @@ class SingleSeatGames:
             )
         return [load_agent(f"opponents[{k}]", one) for k, one in enumerate(opponents)]
 
+    def _replace_agents(
+        self, agents: list[Agent | None], weights: npt.NDArray[np.float64] | None
+    ) -> None:
+        """Take new opponents for new games, and keep those that running games still need."""
+        needed, places = np.unique(self._assigned[self.playing], return_inverse=True)
+        self._assigned[self.playing] = places.reshape(-1, self._assigned.shape[1])
+        self._first_new = len(needed)
+        self._agents = [self._agents[k] for k in needed] + agents
+        self._weights = weights
+
+    def _deal_once(self, rows: Rows, script: ScriptedDeal | None) -> None:
+        if self.seat is None:
+            rules = self.batch.variant.rules
+            engine.draw_seats(self.batch.stream_records, rules, rows, self.seats)
+        else:
+            self.seats[rows] = self.seat
+        self._assign(rows)
+        self.batch.deal(rows, script)
+        self._to_learner(rows)
+
     def _assign(self, rows: Rows) -> None:
         """Say which agent has which seat of the new games."""
         players = self.batch.variant.num_players
+        number = len(self._agents) - self._first_new
         if self._weights is None:
             places = (np.arange(players) - self.seats[rows, None] - 1) % players
-            self._assigned[rows] = places % len(self._agents)
+            self._assigned[rows] = self._first_new + places % number
         else:
-            shape = len(rows), players
-            self._assigned[rows] = self.rng.choice(len(self._agents), shape, p=self._weights)
+            drawn = self.rng.choice(number, (len(rows), players), p=self._weights)
+            self._assigned[rows] = self._first_new + drawn
 
     def _to_learner(self, rows: Rows) -> None:
         """Let the opponents play up to the learner's next decision or the end."""
         batch = self.batch
+        self._is_learners_view = False
         if batch.script is None and all(agent is None for agent in self._agents):
             args = batch.games, batch.stream_records, batch.variant.rules
             engine.play_random(*args, rows, self.seats)
@@ -194,6 +249,7 @@ class SingleSeatGames:
             while len(waiting := self._waiting(rows)):
                 self._opponents_act(waiting)
         batch.look(rows, self.seats)
+        self._is_learners_view = True
 
     def _waiting(self, rows: Rows) -> Rows:
         """The rows in which an opponent has to decide."""

@@ -116,6 +116,10 @@ class Variant:
                 raise ValueError(f"there is no option {name!r}; fields of the variant: {allowed}")
         return cls(**fields)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the rules of the engine, which a copy makes anew: copied, they could change."""
+        return {name: value for name, value in self.__dict__.items() if name != "rules"}
+
     @property
     def num_holes(self) -> int:
         """Hole counts, and so sides of the die."""

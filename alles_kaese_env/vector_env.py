@@ -14,7 +14,7 @@ from gymnasium.vector.utils import batch_space
 from alles_kaese_env.actions import as_actions
 from alles_kaese_env.engine import NUM_ACTIONS
 from alles_kaese_env.observation import OBSERVATION
-from alles_kaese_env.seeding import as_seed, streams_of, streams_of_each
+from alles_kaese_env.seeding import as_seed, drawn_streams, streams_of, streams_of_each
 from alles_kaese_env.single_seat import Opponent, SingleSeatGames
 from alles_kaese_env.variant import Variant
 
@@ -75,7 +75,6 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._all_rows = np.arange(self.num_envs)
-        self._has_begun = np.zeros(self.num_envs, bool)
         self._is_over = np.zeros(self.num_envs, bool)
         self._is_seeded = False
 
@@ -88,9 +87,8 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
         """Begin new games, in all rows or in those of ``options["reset_mask"]``."""
         which = self._reset_mask(options)
         rows = np.flatnonzero(which)
-        self._seed(seed)
+        self._seed(seed, rows)
         self._games.deal(rows)
-        self._has_begun |= which
         self._is_over &= ~which
         return self._observations(), self._infos(which)
 
@@ -98,8 +96,6 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
         self, actions: npt.ArrayLike
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64], Flags, Flags, Info]:
         """Act in each game; how ended games begin anew is up to the autoreset mode."""
-        if not self._has_begun.all():
-            raise gymnasium.error.ResetNeeded("step was called without games; call reset first")
         chosen = self._checked_actions(actions)
         playing = np.flatnonzero(~self._is_over)
         ended_before = np.flatnonzero(self._is_over)
@@ -120,33 +116,42 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
 
     def action_masks(self) -> Flags:
         """The legal actions of each game, (B, 18) bool."""
+        self._games.check_begun()
         return self._games.batch.masks.copy()
 
-    def _seed(self, seed: Any) -> None:
-        games = self._games
-        if seed is None or isinstance(seed, (int, np.integer)):
+    def _seed(self, seed: Any, rows: npt.NDArray[np.int64]) -> None:
+        """Begin the streams of these rows anew; without a seed they go on."""
+        if isinstance(seed, (Sequence, np.ndarray)) and not isinstance(seed, str):
+            words = self._streams_of_list(seed)
+        else:
             number = as_seed(seed)
             if number is None and self._is_seeded:
                 return
             self._np_random, self._np_random_seed = gymnasium.utils.seeding.np_random(number)
-            words = streams_of(self._np_random_seed, self.num_envs)
-        else:
-            words = self._streams_of_list(seed)
-        games.seed(words, self.np_random)
+            if number is None:
+                words = drawn_streams(self._np_random, self.num_envs)
+            else:
+                words = streams_of(number, self.num_envs)
+        streams = self._games.batch.streams.copy()
+        which = rows if self._is_seeded else self._all_rows
+        streams[which] = words[which]
+        self._games.seed(streams, self.np_random)
         self._is_seeded = True
 
-    def _streams_of_list(self, seeds: Sequence[int | None]) -> npt.NDArray[np.uint64]:
+    def _streams_of_list(self, seeds: Any) -> npt.NDArray[np.uint64]:
         """A stream for each seed; None leaves a game its own."""
-        if len(seeds) != self.num_envs:
+        shape = np.asarray(seeds, object).shape
+        if shape != (self.num_envs,):
             raise ValueError(
-                f"seed has {len(seeds)} entries; allowed: {self.num_envs}, one for each game"
+                f"seed has shape {shape}; allowed: one seed, or one for each of "
+                f"{self.num_envs} games"
             )
         numbers = [as_seed(seed) for seed in seeds]
         words = self._games.batch.streams.copy()
         given = [number for number in numbers if number is not None]
         words[[number is not None for number in numbers]] = streams_of_each(given)
         if given:
-            self._np_random = np.random.default_rng(given)
+            self._np_random, self._np_random_seed = np.random.default_rng(given), -1
         return words
 
     def _reset_mask(self, options: dict[str, Any] | None) -> Flags:

@@ -111,6 +111,11 @@ def by_holes(**counts):
     return [counts.get(f"_{holes}", 0) for holes in range(1, MAX_HOLES + 1)]
 
 
+def bytes_of(games):
+    """The bytes of all fields of records; what lies between them means nothing."""
+    return b"".join(games[name].tobytes() for name in games.dtype.names)
+
+
 # Random play
 
 

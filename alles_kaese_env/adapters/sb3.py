@@ -86,7 +86,7 @@ class AllesKaeseVecEnv(VecEnv):
 
     def step_async(self, actions: npt.NDArray[np.int64]) -> None:
         """Take the actions (B,) of the next step."""
-        self._actions = as_actions(actions, self.num_envs)
+        self._actions = as_actions(actions, self.num_envs).copy()
 
     def step_wait(
         self,
@@ -110,6 +110,7 @@ class AllesKaeseVecEnv(VecEnv):
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """The legal actions of all games, (B, 18) bool."""
+        self.games.check_begun()
         return self.games.batch.masks.copy()
 
     def close(self) -> None:

@@ -167,9 +167,7 @@ def payoffs_by_hand(observation: np.ndarray, variant: Variant) -> list[Fraction]
     ]
     best = max(standing)
     share = Fraction(players, standing.count(best)) - 1
-    return [
-        share / (players - 1) if one == best else Fraction(-1, players - 1) for one in standing
-    ]
+    return [share / (players - 1) if one == best else Fraction(-1, players - 1) for one in standing]
 
 
 # --- Decks ------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import warnings
 from collections import Counter
 
@@ -13,6 +12,7 @@ import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import OrderEnforcing, RecordEpisodeStatistics, TimeLimit
+from reference.game import ReferenceGame
 
 from alles_kaese_env import (
     NUM_ACTIONS,
@@ -24,7 +24,6 @@ from alles_kaese_env import (
     decode_action,
     encode_action,
 )
-from reference.game import ReferenceGame
 
 from .helpers import (
     BAD_SEEDS,
@@ -225,7 +224,7 @@ def test_what_is_no_action_raises_and_changes_nothing(action, on_illegal):
     env = AllesKaeseEnv(on_illegal=on_illegal)
     info = env.reset(seed=4)[1]
     before, twin = state_of(env), copy.deepcopy(env)
-    with pytest.raises(ValueError, match="action is .* allowed: a whole number from 0 to 17"):
+    with pytest.raises(ValueError, match=r"action is .* allowed: a whole number from 0 to 17"):
         env.step(action)
     assert state_of(env) == before
     assert_same(play_on(env, info, 20), play_on(twin, info, 20))
@@ -796,19 +795,18 @@ def test_returned_arrays_are_not_views():
 
 
 def test_writing_into_returned_arrays_changes_nothing():
-    env = AllesKaeseEnv(num_players=4)
-    info = env.reset(seed=1)[1]
-    twin = copy.deepcopy(env)
-    for action in np.flatnonzero(info["action_mask"])[:1]:
-        for _ in range(20):
-            result = env.step(action)
-            assert_same(result, twin.step(action))
-            masks = env.action_masks()
-            action = int(masks.argmax())
-            scribble([result, masks])
-            assert np.array_equal(env.action_masks(), twin.action_masks())
-            if result[2]:
-                break
+    env, twin = (AllesKaeseEnv(num_players=4, seat=0) for _ in range(2))
+    for one in (env, twin):
+        one.reset(seed=1)
+    terminated = False
+    while not terminated:
+        masks = env.action_masks()
+        action = discard_or_peek(masks)
+        result = env.step(action)
+        assert_same(result, twin.step(action))
+        terminated = result[2]
+        scribble([result, masks])
+        assert np.array_equal(env.action_masks(), twin.action_masks())
     assert state_of(env) == state_of(twin)
 
 
@@ -855,7 +853,7 @@ def test_episodes_without_a_seed_differ():
     env = AllesKaeseEnv()
     firsts = [AllesKaeseEnv().reset()[0].tobytes() for _ in range(4)]
     firsts += [env.reset()[0].tobytes() for _ in range(4)]
-    assert len(set(firsts)) == 8
+    assert len(set(firsts)) >= 7  # one pair may be alike by chance, once in 50,000 runs
 
 
 @pytest.mark.parametrize("seed", GOOD_SEEDS)
@@ -869,7 +867,7 @@ def test_good_seeds(seed):
 def test_bad_seeds_are_named_and_change_nothing(seed, playing):
     env, _ = playing
     before = state_of(env)
-    with pytest.raises(ValueError, match="seed is .* allowed: a whole number from 0"):
+    with pytest.raises(ValueError, match=r"seed is .* allowed: a whole number from 0"):
         env.reset(seed=seed)
     assert state_of(env) == before
 
@@ -921,7 +919,7 @@ def test_opponents_by_path_class_and_object(opponent):
     ],
 )
 def test_a_wrong_opponent_is_named(opponent):
-    with pytest.raises(ValueError, match='opponents is .* allowed: "random", an import path'):
+    with pytest.raises(ValueError, match=r'opponents is .* allowed: "random", an import path'):
         AllesKaeseEnv(opponents=opponent)
     with pytest.raises(ValueError, match=r"opponents\[1\] is .* allowed"):
         AllesKaeseEnv(num_players=3, opponents=["random", opponent])
@@ -973,10 +971,15 @@ def test_opponents_see_their_own_side_and_only_legal_masks():
 
 
 def test_an_illegal_action_of_an_opponent_is_named():
-    env = AllesKaeseEnv(seat=0, opponents=Cheat())
+    env = AllesKaeseEnv(seat=0, opponents=Cheat(), render_mode="ansi")
     env.reset(seed=0, options={"dice": [1, 1]})
     with pytest.raises(ValueError, match=r"action of game 0 is \d+ \(\w+ slot \d\); allowed now"):
         env.step(env.action_masks().argmax())
+    for call in (lambda: env.step(0), env.action_masks, env.render):  # it is the opponent's view
+        with pytest.raises(gym.error.ResetNeeded, match="reset"):
+            call()
+    env.reset(seed=0)
+    assert env.action_masks().any()
 
 
 @pytest.mark.parametrize(
@@ -1034,10 +1037,3 @@ def test_the_spec_makes_the_same_environment():
     again = env.spec.make()
     assert_same(*[play_on(one, one.reset(seed=1)[1], 40) for one in (env, again)])
     assert env.unwrapped.variant == Variant(num_players=4, burn="turn")
-
-
-def test_all_pairs_of_seed_and_seat_are_reached():
-    env = AllesKaeseEnv(num_players=2, render_mode="ansi")
-    seats = {(env.reset(seed=seed)[0].tobytes(), env.render()[-6:]) for seed in range(50)}
-    assert len({you for _, you in seats}) == 2
-    assert len(list(itertools.groupby(sorted(seats)))) == 50

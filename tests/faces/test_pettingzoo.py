@@ -12,6 +12,7 @@ import pettingzoo
 import pytest
 from pettingzoo.test import api_test, render_test, seed_test
 from pettingzoo.utils.conversions import aec_to_parallel, turn_based_aec_to_parallel
+from reference.game import ReferenceGame
 
 from alles_kaese_env import (
     NUM_ACTIONS,
@@ -22,7 +23,6 @@ from alles_kaese_env import (
     decode_action,
     encode_action,
 )
-from reference.game import ReferenceGame
 
 from .helpers import (
     BAD_SEEDS,
@@ -77,11 +77,11 @@ def after(make, turns, seed=0, **options):
     return env
 
 
-def play_out(env, seed=0):
-    """All that `last` says to the end of the game, dead steps included."""
+def play_out(env, seed=0, steps=10_000):
+    """All that `last` says to the end of the game, dead steps included, or in so many steps."""
     rng = np.random.default_rng(seed)
     trace = []
-    for agent in env.agent_iter():
+    for agent in env.agent_iter(steps):
         seen = env.last()
         trace.append((agent, *seen))
         over = seen[2] or seen[3]
@@ -383,8 +383,9 @@ def test_calls_before_reset_raise():
 def test_raw_env_does_not_step_before_reset():
     env = alles_kaese_v0.raw_env()
     before = state_of(env)
-    with pytest.raises(AttributeError):
-        env.step(0)
+    for call in (lambda: env.step(0), lambda: env.observe("player_0")):
+        with pytest.raises(gym.error.ResetNeeded, match="reset"):
+            call()
     assert state_of(env) == before
 
 
@@ -392,16 +393,10 @@ def test_reset_in_mid_game_and_amid_the_dead_steps(make):
     env = make(num_players=3)
     env.reset(seed=5)
     expected = play_out(env)
-    for stop in (0, 7, len(expected) - 3, len(expected) - 2, len(expected) - 1):
+    for left in (len(expected), len(expected) - 7, 3, 2, 1):
         env.reset(seed=5)
-        for _, seen, _, terminated, _, _ in expected[:stop]:
-            assert seen is not None
-            if terminated:
-                env.step(None)
-            else:
-                env.step(pick(seen["action_mask"], np.random.default_rng(stop)))
-            if not env.agents:
-                break
+        play_out(env, steps=len(expected) - left)
+        assert len(env.agents) == min(left, 3)
         env.reset(seed=5)
         assert_same(play_out(env), expected)
 
@@ -618,7 +613,7 @@ def test_games_without_a_seed_differ(make):
         env = make()
         env.reset()
         firsts.add(env.last()[0]["observation"].tobytes())
-    assert len(firsts) == 5
+    assert len(firsts) >= 4  # one pair may be alike by chance
 
 
 @pytest.mark.parametrize("seed", GOOD_SEEDS)
@@ -635,7 +630,7 @@ def test_good_seeds(seed, make):
 def test_bad_seeds_are_named_and_change_nothing(seed):
     env = after(alles_kaese_v0.raw_env, 3)
     before, twin = state_of(env), copy.deepcopy(env)
-    with pytest.raises(ValueError, match="seed is .* allowed: a whole number from 0"):
+    with pytest.raises(ValueError, match=r"seed is .* allowed: a whole number from 0"):
         env.reset(seed=seed)
     assert state_of(env) == before
     assert_same(play_out(env), play_out(twin))

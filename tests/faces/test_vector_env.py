@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from functools import partial
+from itertools import pairwise
 
 import gymnasium as gym
 import numpy as np
@@ -123,6 +124,10 @@ def test_made_by_id(mode):
     assert_same((observations, infos), native(3, mode, num_players=4).reset(seed=0))
     env.close()
     env.close()
+
+
+def test_made_by_id_without_a_vectorization_mode():
+    assert isinstance(gym.make_vec("AllesKaese-v0", num_envs=2).unwrapped, AllesKaeseVectorEnv)
 
 
 @pytest.mark.parametrize("value", [mode.value for mode in MODES])
@@ -413,8 +418,7 @@ def test_an_illegal_action_of_an_opponent_is_named():
     env = native(seat=0, opponents=Cheat())
     env.reset(seed=0)
     with pytest.raises(ValueError, match=r"action of game \d is \d+ \(\w+ slot \d\)"):
-        for _ in range(20):
-            env.step(env.action_masks().argmax(axis=1))
+        play(env, {"action_mask": env.action_masks()}, 20)
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.uint64, list, tuple])
@@ -456,7 +460,7 @@ def test_one_seed_gives_row_i_the_same_games_for_any_number_of_games(opponents):
         env.reset(seed=12)
     for _ in range(60):
         results = [env.step(env.action_masks().argmax(axis=1)) for env in envs]
-        for one, other in zip(results, results[1:], strict=False):
+        for one, other in pairwise(results):
             for part, whole in zip(one[:3], other[:3], strict=True):
                 assert np.array_equal(part, whole[: len(part)])
 
@@ -518,7 +522,7 @@ def test_a_seed_fixes_all_later_games(seed, opponents, mode):
 
 def test_games_without_a_seed_differ():
     rows = np.concatenate([native().reset()[0] for _ in range(2)])
-    assert len({row.tobytes() for row in rows}) == 8
+    assert len({row.tobytes() for row in rows}) >= 7  # one pair may be alike by chance
 
 
 # --- Copies and returned arrays ---------------------------------------------------------------

@@ -1,0 +1,320 @@
+"""The arena: fair to seats, exact in its counting, honest in its intervals."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from agent_tools import (
+    Discarder,
+    Taker,
+    assert_one_line_of_error,
+    random_network,
+    run_python,
+    standard_error,
+)
+from builders import PLAYERS
+
+import agents
+from agents import arena
+from agents.arena import win_share
+from agents.ppo import PPOAgent
+from alles_kaese_env import GameBatch
+
+COMMAND = "python -m agents.arena"
+
+
+@pytest.fixture
+def random():
+    return agents.make("random")
+
+
+@pytest.fixture
+def reference():
+    return agents.make("reference")
+
+
+# --- Fairness ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("players", PLAYERS)
+def test_identical_agents_share_evenly(random, players):
+    score = win_share(random, random, num_players=players, games=20_000, seed=1)
+    assert abs(score.share - 1 / players) < 3 * standard_error(score)
+    assert len(score.per_seat) == players
+    assert np.mean(score.per_seat) == pytest.approx(score.share)
+
+
+def test_first_seat_is_no_advantage_of_one_agent(random):
+    """Seat 0 wins more often than seat 5 (rule book); the shares by seat show it."""
+    score = win_share(random, random, num_players=6, games=30_000)
+    assert score.per_seat[0] - score.per_seat[5] > 0.01
+
+
+class Watched:
+    """An agent that says who was asked last."""
+
+    last = None
+
+    def __init__(self, name):
+        self.name = name
+
+    def act(self, observations, masks, rng):
+        Watched.last = self.name
+        return masks.argmax(axis=1)
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    """The batches that the arena plays on; each keeps (agent, game, seat) of all moves."""
+    made = []
+
+    class WatchedBatch(GameBatch):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            self.moves, self.rows_at_start = set(), None
+            made.append(self)
+
+        def step(self, actions, rows=None):
+            if self.rows_at_start is None:
+                self.rows_at_start = self.games["row"].copy()
+            self.moves |= {(Watched.last, int(row), int(self.seats[row])) for row in rows}
+            super().step(actions, rows)
+
+    monkeypatch.setattr(arena, "GameBatch", WatchedBatch)
+    return made
+
+
+@pytest.mark.parametrize("players", PLAYERS)
+def test_every_deal_is_played_from_every_seat(tables, players):
+    """The agent goes through the seats, the others follow it in turn order."""
+    names = list("ABCDEF"[:players])
+    one, *others = map(Watched, names)
+    win_share(one, others, num_players=players, games=4 * players)
+    (batch,) = tables
+    assert len(batch) == 4 * players
+    expected = {
+        (name, game, (game + place) % players)
+        for game in range(len(batch))
+        for place, name in enumerate(names)
+    }
+    assert batch.moves == expected
+    deals = batch.rows_at_start.reshape(4, players, 6)
+    assert (deals == deals[:, :1]).all()
+    assert len(np.unique(deals[:, 0], axis=0)) == 4
+
+
+def test_games_are_rounded_up_to_whole_deals(random):
+    assert win_share(random, random, num_players=3, games=10).games == 12
+
+
+# --- Counting ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("players", PLAYERS)
+def test_a_tie_of_all_gives_each_its_part(players):
+    """Nobody takes a card, so all are equal (P4)."""
+    score = win_share(Discarder(), Discarder(), num_players=players, games=60)
+    assert score.share == pytest.approx(1 / players, abs=1e-7)
+    assert score.per_seat == pytest.approx([1 / players] * players, abs=1e-7)
+    assert score.third_traps == 0
+
+
+def test_a_tie_of_two_of_three_gives_each_a_half():
+    """The third is out by traps, or wins alone, or has taken no cheese; one deal at a time."""
+    seen = set()
+    for seed in range(60):
+        score = win_share(Discarder(), [Discarder(), Taker()], num_players=3, games=3, seed=seed)
+        halves = sum(abs(share - 1 / 2) < 1e-6 for share in score.per_seat)
+        assert halves == round(3 * score.third_traps)
+        seen |= {round(share, 6) for share in score.per_seat}
+    assert {0.5, 0.0} <= seen <= {0.5, 0.0, round(1 / 3, 6)}
+
+
+def test_a_third_trap_loses():
+    """Against one that never takes: the taker loses just the games that its traps end."""
+    for seed in range(30):
+        score = win_share(Taker(), Discarder(), games=2, seed=seed)
+        assert score.share == pytest.approx(1 - score.third_traps)
+
+
+@pytest.mark.parametrize("players", [2, 3, 4])
+def test_shares_of_all_seats_add_up_to_one(reference, players):
+    """Agents without chance of their own play the same games, whoever is asked for."""
+    table = [reference, Taker(), Discarder(), Taker()][:players]
+    shares = [
+        win_share(
+            table[place],
+            table[place + 1 :] + table[:place],
+            num_players=players,
+            games=600,
+            seed=4,
+        ).share
+        for place in range(players)
+    ]
+    assert sum(shares) == pytest.approx(1, abs=1e-6)
+    assert len(set(shares)) > 1
+
+
+def test_one_opponent_is_a_whole_table_of_it(reference):
+    alone = win_share(reference, Taker(), num_players=4, games=200, seed=3)
+    assert alone == win_share(reference, [Taker()] * 3, num_players=4, games=200, seed=3)
+    assert alone == win_share(reference, (Taker(),) * 3, num_players=4, games=200, seed=3)
+    assert alone != win_share(
+        reference, [Taker(), Taker(), Discarder()], num_players=4, games=200, seed=3
+    )
+
+
+@pytest.mark.parametrize(("players", "others"), [(2, 0), (2, 2), (3, 1), (6, 6)])
+def test_the_wrong_number_of_opponents_is_refused(random, players, others):
+    with pytest.raises(ValueError, match=f"against has {others} agents; allowed: {players - 1}"):
+        win_share(random, [random] * others, num_players=players, games=10)
+
+
+# --- Repetition --------------------------------------------------------------------------------
+
+
+def test_same_seed_same_score(random, reference):
+    first, again, other = (
+        win_share(reference, random, num_players=3, games=300, seed=seed) for seed in (5, 5, 6)
+    )
+    assert first == again
+    assert first != other
+
+
+def test_deals_do_not_depend_on_how_many_are_played_at_once(reference, monkeypatch):
+    whole = win_share(reference, Taker(), num_players=3, games=300)
+    monkeypatch.setattr(arena, "GAMES_AT_ONCE", 40)
+    assert win_share(reference, Taker(), num_players=3, games=300) == whole
+
+
+@pytest.mark.parametrize("kind", ["random", "reference"])
+def test_the_interval_holds_the_truth_in_95_of_100_runs(random, kind):
+    """Of 100 runs 88 to 100 do, but for one chance in a thousand."""
+    agent = agents.make(kind)
+    scores = [win_share(agent, random, games=300, seed=seed) for seed in range(100)]
+    truth = 1 / 2 if kind == "random" else np.mean([score.share for score in scores])
+    assert sum(score.low <= truth <= score.high for score in scores) >= 88
+    widths = [score.high - score.low for score in scores]
+    assert sum(widths) / 100 < 0.12  # an interval that says nothing would hold the truth as well
+
+
+def test_one_deal_says_nothing_about_its_error(random):
+    score = win_share(random, random, games=2)
+    assert (score.low, score.high) == (0, 1)
+
+
+def test_a_score_is_made_of_plain_numbers(random, reference):
+    score = win_share(reference, random, games=50)
+    numbers = [score.share, score.low, score.high, score.turns, score.third_traps]
+    assert all(type(number) is float for number in [*numbers, *score.per_seat])
+    assert type(score.games) is int
+
+
+# --- The command -------------------------------------------------------------------------------
+
+
+def test_command_prints_the_shares(capsys, random, reference):
+    """For each ordered pair a line: the two names, the share, the interval."""
+    arguments = ["random", "reference", "--num-players", "2", "--games", "200"]
+    code, output, errors = run_python("-m", "agents.arena", *arguments)
+    assert (code, errors) == (0, "")
+    header, *lines = output.splitlines()
+    assert "share" in header
+    assert [line.split()[:2] for line in lines] == [
+        ["random", "reference"],
+        ["reference", "random"],
+    ]
+    for line, pair in zip(lines, [(random, reference), (reference, random)], strict=True):
+        score = win_share(*pair, games=200)
+        share, low, to, high = line.split()[2:6]
+        assert (share, to) == (f"{score.share:.3f}", "to")
+        assert (low, high) == (f"{score.low:.3f}", f"{score.high:.3f}")
+        assert all(math.isfinite(float(number)) for number in line.split()[6:])
+    assert arena.main(arguments) == 0
+    assert capsys.readouterr().out == output
+
+
+def test_command_takes_other_players_seeds_and_runs(capsys, tmp_path):
+    PPOAgent(random_network()).save(tmp_path / "policy.npz")
+    name = f"ppo:{tmp_path}"
+    options = ["--num-players", "3", "--games", "30"]
+    assert arena.main(["random", "reference", name, *options]) == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert len(lines) == 6
+    pairs = {tuple(line.split()[:2]) for line in lines}
+    assert ("random", name) in pairs
+    outputs = set()
+    for seed in ("0", "1"):
+        arena.main(["random", "--games", "100", "--seed", seed])
+        outputs.add(capsys.readouterr().out)
+    assert len(outputs) == 2
+
+
+def test_command_lets_a_single_agent_play_itself(capsys):
+    assert arena.main(["reference", "--games", "20"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()[1:]
+    assert line.split()[:3] == ["reference", "reference", "0.500"]
+
+
+BAD_COMMANDS = {
+    "no agent": ([], "AGENT"),
+    "unknown agent": (["nonsense"], "nonsense"),
+    "second unknown": (["random", "Random"], "'Random'"),
+    "argument": (["random:3"], "random:3"),
+    "ppo without run": (["ppo"], "ppo:RUN"),
+    "ppo of nothing": (["ppo:/nowhere"], "/nowhere"),
+    "games 0": (["random", "--games", "0"], "--games"),
+    "games 1": (["random", "--games", "1"], "--games"),
+    "games -5": (["random", "--games", "-5"], "--games"),
+    "games text": (["random", "--games", "many"], "--games"),
+    "players 1": (["random", "--num-players", "1"], "--num-players"),
+    "players 7": (["random", "--num-players", "7"], "--num-players"),
+    "seed text": (["random", "--seed", "x"], "--seed"),
+    "seed -1": (["random", "--games", "2", "--seed", "-1"], "seed"),
+    "seed 2**64": (["random", "--games", "2", "--seed", str(2**64)], "seed"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "word"), BAD_COMMANDS.values(), ids=BAD_COMMANDS)
+def test_bad_commands_end_with_one_line(capsys, arguments, word):
+    with pytest.raises(SystemExit) as exit_:
+        arena.main(arguments)
+    assert exit_.value.code == 2
+    output, errors = capsys.readouterr()
+    assert output == ""
+    assert_one_line_of_error(errors, COMMAND, word)
+
+
+def test_a_broken_weights_file_ends_with_one_line(capsys, tmp_path):
+    PPOAgent(random_network()).save(tmp_path / "policy.npz")
+    whole = (tmp_path / "policy.npz").read_bytes()
+    (tmp_path / "policy.npz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(SystemExit) as exit_:
+        arena.main([f"ppo:{tmp_path}", "--games", "2"])
+    assert exit_.value.code == 2
+    assert_one_line_of_error(capsys.readouterr().err, COMMAND, str(tmp_path))
+
+
+def test_bad_command_in_a_process():
+    code, output, errors = run_python("-m", "agents.arena", "nonsense")
+    assert (code, output) == (2, "")
+    assert_one_line_of_error(errors, COMMAND, "nonsense", "'random', 'reference', 'ppo:RUN'")
+
+
+# --- Names -------------------------------------------------------------------------------------
+
+
+def test_every_name_makes_an_agent(tmp_path):
+    PPOAgent(random_network(), metadata={"steps": 7}).save(tmp_path / "policy.npz")
+    for name in ("random", "reference", f"ppo:{tmp_path}", f"ppo:{tmp_path / 'policy.npz'}"):
+        assert isinstance(agents.make(name), agents.Agent)
+    assert json.loads((tmp_path / "policy.json").read_text())["steps"] == 7
+
+
+@pytest.mark.parametrize("name", ["", "nonsense", "Reference", "random:1", ":", "ppo", "ppo:"])
+def test_other_names_are_refused(name):
+    with pytest.raises(ValueError, match="agent is"):
+        agents.make(name)

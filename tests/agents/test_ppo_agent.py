@@ -1,0 +1,343 @@
+"""The PPO agent: the network of stable-baselines3 in NumPy, its files, its moves."""
+
+from __future__ import annotations
+
+import gc
+import io
+import json
+import pickle
+import re
+
+import numpy as np
+import pytest
+import torch
+from agent_tools import (
+    chi_square,
+    chi_square_limit,
+    positions,
+    random_network,
+    random_weights,
+    run_python,
+)
+
+import agents
+from agents.ppo import PolicyNetwork, PPOAgent
+from agents.training.config import Config
+from agents.training.run import new_model
+from agents.training.self_play import network_of
+from alles_kaese_env import OBSERVATION, OBSERVATION_VERSION, RULES_VERSION
+from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv
+
+
+def legal(actions, masks):
+    """Which actions the masks allow."""
+    return masks[np.arange(len(masks)), actions]
+
+
+def same_weights(left, right):
+    return left.keys() == right.keys() and all((left[name] == right[name]).all() for name in left)
+
+
+# --- The network -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=[(256, 256), (32, 16), (24,)], ids=str)
+def model(request):
+    """A MaskablePPO model whose weights are so large that its logits are of about one."""
+    config = Config(num_envs=2, hidden=request.param)
+    model = new_model(config, AllesKaeseVecEnv(2, seed=0))
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.policy.parameters():
+            fan_in = parameter.shape[-1] if parameter.dim() == 2 else 8
+            parameter.normal_(0, (2 / fan_in) ** 0.5)
+    return model
+
+
+def test_logits_and_values_are_those_of_the_model(model):
+    observations, _ = positions(100)
+    network = network_of(model)
+    with torch.no_grad():
+        tensor = torch.as_tensor(observations)
+        features = model.policy.extract_features(tensor)
+        hidden = model.policy.mlp_extractor.forward_actor(features)
+        logits = model.policy.action_net(hidden).numpy()
+        values = model.policy.predict_values(tensor).numpy()[:, 0]
+    assert network.logits(observations) == pytest.approx(logits, abs=1e-5)
+    assert network.values(observations) == pytest.approx(values, abs=1e-5)
+    assert logits.std() > 0.3
+    assert values.std() > 0.1
+    assert network.logits(observations).shape == (len(observations), 18)
+    assert network.values(observations).shape == (len(observations),)
+
+
+def test_greedy_moves_are_those_of_the_model(model):
+    observations, masks = positions(200)
+    actions, _ = model.predict(observations, action_masks=masks, deterministic=True)
+    agent = PPOAgent(network_of(model))
+    assert agent.act(observations, masks, None).tolist() == actions.tolist()
+
+
+def test_a_network_is_a_frozen_copy(model):
+    observations, _ = positions(5)
+    network = network_of(model)
+    before = network.logits(observations).copy()
+    with torch.no_grad():
+        model.policy.action_net.bias.add_(1)
+    assert (network.logits(observations) == before).all()
+    assert network_of(model).logits(observations) == pytest.approx(before + 1, abs=1e-5)
+
+
+def test_a_look_at_the_logits_changes_nothing():
+    """Neither the observations nor the weights, whatever the caller does with the result."""
+    observations, masks = positions(5)
+    network = random_network()
+    kept = observations.copy()
+    for agent in (PPOAgent(network), PPOAgent(network, is_greedy=False)):
+        agent.act(observations, masks, np.random.default_rng(0))
+    network.logits(observations)[:] = 0
+    network.values(observations)[:] = 0
+    assert (observations == kept).all()
+    assert same_weights(network.weights, random_network().weights)
+
+
+def broken_weights(name):
+    weights = random_weights()
+    if name == "no actor":
+        del weights["action_net.weight"]
+    elif name == "no bias":
+        del weights["mlp_extractor.policy_net.0.bias"]
+    elif name == "other observation":
+        weights["mlp_extractor.policy_net.0.weight"] = np.zeros((32, OBSERVATION.size + 1))
+    elif name == "other actions":
+        weights["action_net.weight"] = np.zeros((19, 32))
+    else:
+        return {}
+    return weights
+
+
+@pytest.mark.parametrize(
+    "name", ["no actor", "no bias", "other observation", "other actions", "nothing"]
+)
+def test_weights_of_another_network_are_refused(name):
+    with pytest.raises(ValueError, match="weights"):
+        PolicyNetwork(broken_weights(name))
+
+
+# --- Its moves ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_greedy", [True, False], ids=["greedy", "sampled"])
+def test_every_move_is_legal(is_greedy):
+    """At 10,000 positions, of a network that has learned nothing about masks."""
+    observations, masks = positions(3_500)
+    assert len(observations) > 10_000
+    agent = PPOAgent(random_network(), is_greedy)
+    actions = agent.act(observations, masks, np.random.default_rng(0))
+    assert actions.dtype == np.int64
+    assert actions.shape == (len(observations),)
+    assert legal(actions, masks).all()
+    free = random_network().logits(observations).argmax(axis=1)
+    assert not legal(free, masks).all()  # without the mask it would play illegal moves
+
+
+def test_huge_logits_do_not_break_the_mask():
+    weights = random_weights()
+    weights["action_net.weight"] *= 1e6
+    observations, masks = positions(200)
+    for is_greedy in (True, False):
+        agent = PPOAgent(PolicyNetwork(weights), is_greedy)
+        assert legal(agent.act(observations, masks, np.random.default_rng(0)), masks).all()
+
+
+def test_greedy_takes_the_likeliest_legal_move():
+    observations, masks = positions(200)
+    network = random_network()
+    logits = network.logits(observations).astype(float)
+    expected = np.where(masks, logits, -np.inf).argmax(axis=1)
+    assert (PPOAgent(network).act(observations, masks, None) == expected).all()
+
+
+@pytest.mark.parametrize("number_legal", [2, 4, 6])
+def test_sampled_moves_follow_the_masked_softmax(number_legal):
+    """30,000 draws at each of three positions."""
+    draws = 30_000
+    observations, masks = positions(300)
+    network = random_network()
+    agent = PPOAgent(network, is_greedy=False)
+    rng = np.random.default_rng(number_legal)
+    for row in np.flatnonzero(masks.sum(axis=1) == number_legal)[:3]:
+        which = np.flatnonzero(masks[row])
+        weights = np.exp(network.logits(observations[row : row + 1])[0, which].astype(float))
+        same = [np.repeat(array[row : row + 1], draws, axis=0) for array in (observations, masks)]
+        counts = np.bincount(agent.act(*same, rng), minlength=18)
+        assert counts[which].sum() == draws
+        limit = chi_square_limit(number_legal - 1)
+        assert chi_square(counts[which], weights / weights.sum()) < limit
+        uniform = np.full(number_legal, 1 / number_legal)
+        assert chi_square(counts[which], uniform) > limit  # the test can tell
+
+
+def test_same_generator_same_moves():
+    observations, masks = positions(100)
+    agent = PPOAgent(random_network(), is_greedy=False)
+    moves = [agent.act(observations, masks, np.random.default_rng(seed)) for seed in (3, 3, 4)]
+    assert (moves[0] == moves[1]).all()
+    assert (moves[0] != moves[2]).any()
+
+
+# --- Its files ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A directory with the weights of an agent."""
+    agent = PPOAgent(random_network(), metadata={"steps": 12})
+    agent.save(tmp_path / "policy.npz")
+    return tmp_path
+
+
+def test_round_trip(run):
+    network = random_network()
+    for path in (run, str(run), run / "policy.npz"):
+        agent = PPOAgent.load(path)
+        assert same_weights(agent.network.weights, network.weights)
+        assert agent.is_greedy
+        assert agent.metadata["steps"] == 12
+    assert not PPOAgent.load(run, is_greedy=False).is_greedy
+    assert sorted(file.name for file in run.iterdir()) == ["policy.json", "policy.npz"]
+    made = agents.make(f"ppo:{run}")
+    observations, masks = positions(50)
+    expected = PPOAgent(network).act(observations, masks, None)
+    assert (made.act(observations, masks, None) == expected).all()
+
+
+def test_metadata_say_what_the_weights_are_for(run):
+    metadata = json.loads((run / "policy.json").read_text())
+    assert metadata == {
+        "steps": 12,
+        "observation_version": OBSERVATION_VERSION,
+        "rules_version": RULES_VERSION,
+    }
+
+
+def test_saving_again_replaces_both_files(run):
+    PPOAgent(random_network(seed=1), metadata={"steps": 13}).save(run / "policy.npz")
+    agent = PPOAgent.load(run)
+    assert agent.metadata["steps"] == 13
+    assert same_weights(agent.network.weights, random_network(seed=1).weights)
+
+
+def test_a_failed_save_leaves_the_old_file(run, monkeypatch):
+    whole = (run / "policy.npz").read_bytes()
+
+    def fail(stream, **arrays):
+        stream.write(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(np, "savez", fail)
+    with pytest.raises(OSError, match="disk full"):
+        PPOAgent(random_network(seed=1)).save(run / "policy.npz")
+    assert (run / "policy.npz").read_bytes() == whole
+    assert sorted(file.name for file in run.iterdir()) == ["policy.json", "policy.npz"]
+
+
+def cut(part):
+    def spoil(run):
+        data = (run / "policy.npz").read_bytes()
+        (run / "policy.npz").write_bytes(data[: int(len(data) * part)])
+
+    return spoil
+
+
+def flip_a_byte(run):
+    data = bytearray((run / "policy.npz").read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    (run / "policy.npz").write_bytes(data)
+
+
+def with_version(name, version):
+    def spoil(run):
+        metadata = json.loads((run / "policy.json").read_text())
+        (run / "policy.json").write_text(json.dumps({**metadata, name: version}))
+
+    return spoil
+
+
+def without_version(run):
+    (run / "policy.json").write_text("{}")
+
+
+def pickled_objects(run):
+    weights = {**random_weights(), "value_net.bias": np.array([{}], object)}
+    with open(run / "policy.npz", "wb") as stream:
+        np.savez(stream, **weights)
+
+
+def array_in_place_of_an_archive(run):
+    with io.BytesIO() as stream:
+        np.save(stream, np.zeros(3))
+        (run / "policy.npz").write_bytes(stream.getvalue())
+
+
+SPOILERS = {
+    "no weights": lambda run: (run / "policy.npz").unlink(),
+    "no metadata": lambda run: (run / "policy.json").unlink(),
+    "empty file": cut(0),
+    "first tenth": cut(0.1),
+    "first half": cut(0.5),
+    "almost all": cut(0.999),
+    "flipped byte": flip_a_byte,
+    "text": lambda run: (run / "policy.npz").write_text("weights"),
+    "pickle": lambda run: (run / "policy.npz").write_bytes(pickle.dumps({"a": 1})),
+    "pickled objects": pickled_objects,
+    "one array": array_in_place_of_an_archive,
+    "half of the metadata": lambda run: (run / "policy.json").write_text('{"steps": '),
+    "metadata no object": lambda run: (run / "policy.json").write_text("[]"),
+    "old observation": with_version("observation_version", OBSERVATION_VERSION - 1),
+    "new observation": with_version("observation_version", OBSERVATION_VERSION + 1),
+    "other rules": with_version("rules_version", RULES_VERSION + 1),
+    "no version": without_version,
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILERS.values(), ids=SPOILERS)
+def test_what_cannot_be_loaded_is_refused_in_one_line(run, spoil):
+    spoil(run)
+    with pytest.raises(ValueError, match=re.escape(str(run))) as error:
+        PPOAgent.load(run)
+    gc.collect()  # a file that is still open would be a warning, and so an error
+    assert "\n" not in str(error.value)
+
+
+def test_a_wrong_version_is_named(run):
+    with_version("observation_version", 99)(run)
+    allowed = f"observation_version 99; allowed: {OBSERVATION_VERSION}"
+    with pytest.raises(ValueError, match=allowed):
+        PPOAgent.load(run)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "nowhere/policy.npz", "", "empty"])
+def test_a_path_that_is_no_run_is_refused(tmp_path, name):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="no run directory") as error:
+        PPOAgent.load(tmp_path / name)
+    assert str(tmp_path / name) in str(error.value)
+
+
+WITHOUT_TORCH = """
+import sys
+for name in ("torch", "stable_baselines3", "sb3_contrib", "tensorboard", "matplotlib", "rich"):
+    sys.modules[name] = None
+import agents
+from agents.arena import win_share
+score = win_share(agents.make("ppo:" + sys.argv[1]), agents.make("random"), games=20)
+print(score.games, score.share)
+"""
+
+
+def test_playing_needs_no_torch(run):
+    code, output, errors = run_python("-c", WITHOUT_TORCH, run)
+    assert code == 0, errors
+    expected = agents.arena.win_share(PPOAgent(random_network()), agents.RandomAgent(), games=20)
+    assert output.split() == ["20", str(expected.share)]
