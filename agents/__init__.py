@@ -39,7 +39,7 @@ def make(name: str) -> Agent:
     Raises:
         ValueError: there is no such agent, or its argument is not what is allowed.
     """
-    kind, _, argument = name.partition(":")
-    if kind not in AGENTS or (argument and kind != "ppo"):
+    kind, colon, argument = name.partition(":")
+    if kind not in AGENTS or (colon and kind != "ppo"):
         raise ValueError(f"agent is {name!r}; allowed: 'random', 'reference', 'ppo:RUN'")
     return AGENTS[kind](argument)

@@ -18,10 +18,12 @@ import numpy.typing as npt
 import agents
 from agents.agent import Agent
 from alles_kaese_env import GameBatch, Variant
-from alles_kaese_env.seeding import streams_of
+from alles_kaese_env.seeding import as_seed, streams_of
+from alles_kaese_env.variant import whole_number
 
 NORMAL_95 = 1.959964  # half the width of a 95 % interval, in standard errors
 GAMES_AT_ONCE = 20_000
+MOST_GAMES = 10**9
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,9 @@ def win_share(
             with the same row; what chance brings later depends on how they are played.
 
     Raises:
-        ValueError: the number of opponents does not fit.
+        ValueError: the number of games, players or opponents, or the seed, is not what is allowed.
     """
+    whole_number("games", games, 1, MOST_GAMES)
     others = list(against) if isinstance(against, Sequence) else [against] * (num_players - 1)
     if len(others) != num_players - 1:
         raise ValueError(
@@ -125,8 +128,8 @@ def _score(
     return Score(
         games=shares.size,
         share=share,
-        low=max(0.0, share - margin),
-        high=min(1.0, share + margin),
+        low=float(max(0.0, share - margin)),
+        high=float(min(1.0, share + margin)),
         per_seat=tuple(float(one) for one in shares.mean(axis=0)),
         turns=float(turns.mean()),
         third_traps=float(trapped.mean()),
@@ -145,9 +148,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--games", type=int, default=20_000, help="of each pair (%(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
-    if options.games < 2:
-        parser.error(f"--games is {options.games}; allowed: 2 or more")
     try:
+        whole_number("--games", options.games, 2, MOST_GAMES)
+        as_seed(options.seed)
         table = {name: agents.make(name) for name in options.agents}
     except ValueError as error:
         parser.error(str(error))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -121,10 +123,9 @@ class PPOAgent:
         file = Path(path)
         file = file / WEIGHTS_FILE if file.is_dir() else file
         try:
-            metadata = json.loads(file.with_suffix(".json").read_text())
-            with np.load(file, allow_pickle=False) as arrays:
-                weights = dict(arrays)
-        except (OSError, ValueError, EOFError) as error:
+            metadata = read_metadata(file.with_suffix(".json"))
+            weights = read_weights(file)
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             raise ValueError(
                 f"{path} is no run directory with {WEIGHTS_FILE} and no weights file ({error})"
             ) from None
@@ -135,11 +136,28 @@ class PPOAgent:
 
     def save(self, file: str | os.PathLike[str]) -> None:
         """Write the weights and, beside them, the metadata; each file whole or not at all."""
-        path = Path(file)
-        with replacing(path) as temporary, open(temporary, "wb") as stream:
-            np.savez(stream, allow_pickle=False, **self.network.weights)
+        path = Path(file)  # comes last: where it is, the metadata are
         with replacing(path.with_suffix(".json")) as temporary:
             temporary.write_text(json.dumps({**self.metadata, **versions()}, indent=2) + "\n")
+        with replacing(path) as temporary, open(temporary, "wb") as stream:
+            np.savez(stream, allow_pickle=False, **self.network.weights)
+
+
+def read_metadata(file: Path) -> dict[str, Any]:
+    """The JSON object in a file; `ValueError` if it holds something else."""
+    data = json.loads(file.read_text())
+    if not isinstance(data, dict):
+        raise ValueError(f"{file.name} holds no JSON object")
+    return data
+
+
+def read_weights(file: Path) -> Weights:
+    """The arrays of an archive; `ValueError` if it holds something else."""
+    with open(file, "rb") as stream:
+        arrays = np.load(stream, allow_pickle=False)
+        if not isinstance(arrays, np.lib.npyio.NpzFile):
+            raise ValueError(f"{file.name} is no archive of arrays")
+        return dict(arrays)
 
 
 def versions() -> dict[str, int]:

@@ -59,14 +59,15 @@ IS_PLAIN_PYTHON: bool = getattr(config, "DISABLE_JIT", False)
 GAME_FIELDS = (
     # field, dtype, shape, who may see it, meaning. "owner": of a card in the row, the seats that
     # peeked at it; of a table with a row for each seat, that seat.
+    # The wider fields come first, so that there is no gap whose bytes mean nothing.
+    ("turns", "u2", (), "all", "turns that have ended"),
+    ("reserve", "u2", (), "all", "cards in the reserve, the top one included"),
     ("phase", "u1", (), "all", "CARD, DIE, FRONT, DECISION or OVER"),
     ("seat", "u1", (), "all", "whose turn it is; when OVER, whose turn ended the game"),
     ("die", "u1", (), "all", "face of the last roll, 0 before the first"),
     ("action", "u1", (), "all", "the last decision, NO_ACTION before the first"),
     ("burn_due", "u1", (), "all", "1 while a card has still to be burned in this turn"),
     ("top", "u1", (), "all", "holes on top of the reserve, 0 where no back is visible there"),
-    ("reserve", "u1", (), "all", "cards in the reserve, the top one included"),
-    ("turns", "u2", (), "all", "turns that have ended"),
     ("row", "u1", (MAX_SLOTS,), "all", "holes of the card in each slot, 0 for none"),
     ("peeked", "u1", (MAX_SLOTS,), "all", "bit s: seat s peeked at the card in this slot"),
     ("front", "u1", (MAX_SLOTS,), "owner", "UNSEEN, CHEESE or TRAP, for the card in each slot"),
@@ -265,9 +266,13 @@ def settle_reserve(game, rules):
         elif game.burn_due:
             burn_top(game)
         else:
-            game.phase = DIE
+            begin_turn(game, rules)
             return
-    game.phase = CARD if game.reserve > 0 else OVER
+    if game.reserve > 0:
+        game.phase = CARD
+    else:
+        game.phase = OVER
+        game.burn_due = 0
 
 
 @jit
@@ -295,6 +300,14 @@ def remove_top(game):
 
 
 # --- A turn --------------------------------------------------------------------------------
+
+
+@jit
+def begin_turn(game, rules):
+    """S3: it is the next seat's turn, at first that of seat 0."""
+    if game.turns > 0:
+        game.seat = seat_after(np.int64(game.seat), 1, rules)
+    game.phase = DIE
 
 
 @jit
@@ -388,12 +401,10 @@ def leave_row(game, slot):
 
 @jit
 def end_turn(game, rules):
-    """T4, T6, S3: burn or refill, then the next seat; the game ends with the reserve (E2)."""
+    """T4, T6: the slot is refilled and a card burned, or the game ends with the reserve (E2)."""
     game.turns += 1
     game.burn_due = burns(game, rules)
     settle_reserve(game, rules)
-    if game.phase != OVER:
-        game.seat = seat_after(np.int64(game.seat), 1, rules)
 
 
 @jit

@@ -103,7 +103,8 @@ def checked_deck(variant: Variant, deck: Any) -> list[tuple[int, bool]]:
         raise ValueError(f"deck is {deck!r}; allowed: a list of (holes, is_trap)") from None
     cards = []
     for k, (holes, is_trap) in enumerate(pairs):
-        if not isinstance(is_trap, (bool, np.bool_)) and is_trap not in (0, 1):
+        is_whole = isinstance(is_trap, (bool, np.bool_, int, np.integer))
+        if not is_whole or is_trap not in (0, 1):
             raise ValueError(f"deck[{k}][1] is {is_trap!r}; allowed: True, False")
         cards.append((whole_number(f"deck[{k}][0]", holes, 1, variant.num_holes), bool(is_trap)))
     if len(cards) != len(variant.deck):

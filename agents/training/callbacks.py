@@ -46,6 +46,8 @@ class Evaluation(BaseCallback):
 
     def _on_training_start(self) -> None:
         self._next = self.model.num_timesteps // self._every * self._every
+        rows = evaluations_of(self._run.evaluations)
+        self._started = time.monotonic() - (float(rows[-1]["seconds"]) if rows else 0.0)
 
     def _on_step(self) -> bool:
         return True
@@ -56,7 +58,10 @@ class Evaluation(BaseCallback):
             self.evaluate()
 
     def evaluate(self) -> None:
-        """Measure now; the figures go to ``evaluations.csv`` and to the logger."""
+        """Measure now, once a step; the figures go to ``evaluations.csv`` and to the logger."""
+        rows = evaluations_of(self._run.evaluations)
+        if rows and int(rows[-1]["step"]) >= self.model.num_timesteps:
+            return
         agent = PPOAgent(network_of(self.model))
         for name, yardstick in self._yardsticks.items():
             score = win_share(
@@ -159,6 +164,8 @@ class ProgressBar(BaseCallback):
 
 
 def evaluations_of(file: Path) -> list[dict[str, str]]:
-    """The rows of ``evaluations.csv``."""
+    """The rows of ``evaluations.csv``, none if there is no such file yet."""
+    if not file.exists():
+        return []
     with open(file, newline="") as stream:
         return list(csv.DictReader(stream))

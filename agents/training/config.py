@@ -115,17 +115,21 @@ class RunDirectory:
             raise ValueError(f"--resume is {path}, which has no checkpoint {run.model.name} yet")
         return run, config
 
-    def write_config(self, config: Config) -> None:
-        """Keep the options, the command and what it ran with."""
+    def write_config(self, config: Config, is_resumed: bool = False) -> None:
+        """Keep the options, the commands and what they ran with."""
+        file = self.path / CONFIG_FILE
+        command = [Path(sys.executable).name, *sys.argv]
+        before = json.loads(file.read_text()) if is_resumed else {}
         data = {
             "options": asdict(config),
-            "command": [Path(sys.executable).name, *sys.argv],
+            "command": before.get("command", command),
+            "resumed_by": before.get("resumed_by", []) + [command] * is_resumed,
             "python": platform.python_version(),
             "processor": platform.processor() or platform.machine(),
             "libraries": {name: _version_of(name) for name in LIBRARIES},
             **versions(),
         }
-        with replacing(self.path / CONFIG_FILE) as temporary:
+        with replacing(file) as temporary:
             temporary.write_text(json.dumps(data, indent=2) + "\n")
 
 

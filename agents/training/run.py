@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import tensorboard  # noqa: F401 - missed here, and not when a run directory is made already
 import torch
 from rich.console import Console
 from sb3_contrib import MaskablePPO
@@ -28,7 +30,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         run, config = prepare(options)
-        check(config)
     except ValueError as error:
         parser.error(str(error))
     return train(run, config, is_resumed=options.resume is not None)
@@ -76,7 +77,10 @@ def prepare(options: argparse.Namespace) -> tuple[RunDirectory, Config]:
         if name not in ("total_steps", "num_envs", "device", "threads"):
             option = "--" + name.replace("_", "-")
             raise ValueError(f"{option} cannot change with --resume; it is {getattr(config, name)}")
-    return run, replace(config, **given)
+    config = replace(config, **given)
+    check(config)
+    run.write_config(config, is_resumed=True)
+    return run, config
 
 
 def check(config: Config) -> None:
@@ -99,8 +103,8 @@ def check(config: Config) -> None:
         except ValueError as error:
             raise ValueError(f"--opponents: 'self', 'pool' or an agent; {error}") from None
     try:
-        torch.empty(1, device=config.device)
-    except (RuntimeError, AssertionError) as error:
+        torch.ones(1, device=config.device).item()
+    except (RuntimeError, AssertionError, ImportError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"--device is {config.device!r}; allowed: cpu, cuda ({reason})") from None
 
@@ -108,7 +112,7 @@ def check(config: Config) -> None:
 def train(run: RunDirectory, config: Config, is_resumed: bool = False) -> int:
     """Train to the end, or until Ctrl-C; returns the exit code."""
     torch.set_num_threads(config.threads)
-    console = Console()
+    console = Console(markup=False, soft_wrap=True)  # paths stay as they are, commands whole
     games = AllesKaeseVecEnv(
         config.num_envs, config.num_players, reward=config.reward, seed=config.seed
     )
@@ -118,27 +122,28 @@ def train(run: RunDirectory, config: Config, is_resumed: bool = False) -> int:
     model.set_logger(make_logger(run))
     evaluation = Evaluation(run, config.num_players, config.total_steps)
     bar = ProgressBar(config.total_steps, evaluation, console)
-    callbacks = [
-        SelfPlay(config.opponents, games, run.pool, config.seed),
-        evaluation,
-        Checkpoints(run, config.total_steps),
-        bar,
-    ]
+    self_play = SelfPlay(config.opponents, games, run.pool, config.seed)
+    callbacks = [self_play, evaluation, Checkpoints(run, config.total_steps), bar]
     console.print(f"Run directory: {run.path}")
     try:
         steps = max(0, config.total_steps - model.num_timesteps)
         model.learn(steps, callback=callbacks, reset_num_timesteps=not is_resumed, log_interval=1)
+        self_play.learned_steps = model.num_timesteps
+        save(model, run)
+        evaluation.evaluate()
+        model.logger.dump(model.num_timesteps)
+        finish(run, config, model, console)
     except KeyboardInterrupt:
         bar.stop()
+        model.num_timesteps = self_play.learned_steps  # what was played since is played again
         save(model, run)
         console.print(
             f"Stopped and saved at step {model.num_timesteps:,}. "
-            f"Go on with: python train.py --algo ppo --resume {run.path}"
+            f"Go on with: python train.py --algo ppo --resume {shlex.quote(str(run.path))}"
         )
         return 130
-    save(model, run)
-    evaluation.evaluate()
-    finish(run, config, model, console)
+    finally:
+        model.logger.close()
     return 0
 
 
@@ -149,7 +154,8 @@ def finish(run: RunDirectory, config: Config, model: MaskablePPO, console: Conso
     draw_curves(run, config.num_players)
     print_report(scores, config.num_players, console)
     console.print(f"Curves: {run.curves}")
-    console.print(f"Play it in the arena: python -m agents.arena ppo:{run.path} reference")
+    agent = shlex.quote(f"ppo:{run.path}")
+    console.print(f"Play it in the arena: python -m agents.arena {agent} reference")
 
 
 def new_model(config: Config, games: AllesKaeseVecEnv) -> MaskablePPO:

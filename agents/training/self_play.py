@@ -27,6 +27,8 @@ def network_of(model: BaseAlgorithm) -> PolicyNetwork:
 class SelfPlay(BaseCallback):
     """Keeps the opponents of the learner up to date.
 
+    ``learned_steps`` counts the decisions that an update has been made from.
+
     With "self" it plays against its present policy, which is renewed before each rollout. With
     "pool" each opponent of a new game is drawn: the present policy, a past one from a pool of at
     most `POOL_SIZE`, or the reference heuristic, by `SHARES`. Past policies are kept in files,
@@ -41,15 +43,18 @@ class SelfPlay(BaseCallback):
         self._pool = pool
         self._rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2,)))
         self._fixed = None if opponents in ("self", "pool") else agents.make(opponents)
-        self._past = [PPOAgent.load(file, is_greedy=False) for file in sorted(pool.glob("*.npz"))]
+        self._past: dict[Path, PPOAgent] = {}
         self._next_snapshot = 0
+        self.learned_steps = 0
 
     def _on_training_start(self) -> None:
+        self._load_pool()
         self._next_snapshot = self.model.num_timesteps + STEPS_BETWEEN_SNAPSHOTS
         if self._fixed is not None:
             self._venv.games.set_opponents([self._fixed], [1.0])
 
     def _on_rollout_start(self) -> None:
+        self.learned_steps = self.model.num_timesteps
         if self._fixed is not None:
             return
         present = PPOAgent(network_of(self.model), is_greedy=False)
@@ -71,14 +76,33 @@ class SelfPlay(BaseCallback):
             shares["present"] += shares.pop("past")
         weights = [shares["present"], shares["reference"]]
         weights += [shares["past"] / len(self._past)] * len(self._past) if self._past else []
-        return [present, agents.make("reference"), *self._past], weights
+        return [present, agents.make("reference"), *self._past.values()], weights
+
+    def _load_pool(self) -> None:
+        """The pool of the checkpoint that the run goes on from; later snapshots are left over."""
+        newest = snapshot_name(self.model.num_timesteps)
+        for file in sorted(self._pool.glob("step-*.npz")):
+            if file.name <= newest:
+                self._past[file] = PPOAgent.load(file, is_greedy=False)
+            else:
+                remove_snapshot(file)
 
     def _keep(self, snapshot: PPOAgent) -> None:
-        files = sorted(self._pool.glob("*.npz"))
         if len(self._past) >= POOL_SIZE:
-            number = int(self._rng.integers(len(self._past)))
-            del self._past[number]
-            files[number].unlink()
-            files[number].with_suffix(".json").unlink()
-        snapshot.save(self._pool / f"step-{self.model.num_timesteps:012d}.npz")
-        self._past.append(snapshot)
+            file = list(self._past)[int(self._rng.integers(len(self._past)))]
+            del self._past[file]
+            remove_snapshot(file)
+        file = self._pool / snapshot_name(self.model.num_timesteps)
+        snapshot.save(file)
+        self._past[file] = snapshot
+
+
+def snapshot_name(steps: int) -> str:
+    """The file of a past policy; names sort by steps."""
+    return f"step-{steps:012d}.npz"
+
+
+def remove_snapshot(file: Path) -> None:
+    """Delete a past policy, its weights first: without them nobody looks at the rest."""
+    file.unlink()
+    file.with_suffix(".json").unlink(missing_ok=True)

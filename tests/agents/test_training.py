@@ -261,7 +261,7 @@ def test_a_run_closes_its_logs(tmp_path, monkeypatch):
     train(tmp_path / "run")
     csv_log, tensorboard = kept
     assert csv_log.file.closed
-    assert tensorboard.writer is None
+    assert tensorboard.writer.all_writers is None
 
 
 def test_checkpoints_are_as_frequent_as_evaluations(tmp_path, monkeypatch):
@@ -344,7 +344,7 @@ def test_a_resumed_run_remembers_its_new_total(tmp_path, monkeypatch):
         patch.setattr(training, "SelfPlay", Interrupted)
         assert resume(run, "--total-steps", 3 * ROLLOUT) == 130
     assert resume(run) == 0
-    assert steps_of(run) == 3 * ROLLOUT
+    assert 3 * ROLLOUT <= steps_of(run) < 4 * ROLLOUT
 
 
 # --- Ctrl-C ------------------------------------------------------------------------------------

@@ -658,6 +658,21 @@ def test_e2_with_burn_turn_the_refill_comes_before_the_burn(players, kind):
     assert game_of(one_left).gone.tolist() == by_holes(_1=1)
 
 
+@for_all_players
+@pytest.mark.parametrize("left", [1, 2])
+def test_e2_the_record_says_whose_turn_ended_the_game(players, left):
+    """E2, S3: also where a burn after the refill took the last card; no burn is due any more."""
+    variant = Variant(
+        num_players=players, traps=(0, 1), copies=(1 + left, 1), row_size=2, burn="turn"
+    )
+    batch = table(variant, "1c 1c 2t 1c" if left == 2 else "1c 1c 2t", [1])
+    play(batch, "discard 0")
+    record = game_of(batch)
+    assert record.phase == OVER
+    assert batch.seats[0] == record.seat == 0
+    assert record.burn_due == 0
+
+
 @pytest.mark.parametrize("players", [2, 3])
 def test_e3_with_two_or_three_players_every_turn_uses_one_card(players):
     """E3: until a third trap ends the game; so there are at most 30 turns."""

@@ -1,0 +1,167 @@
+"""Where the time of a PPO run goes, and how many steps a second it makes.
+
+Example:
+    python benchmarks/training.py --num-envs 256 1024 --threads 1 2 --stock --json training.json
+
+Each line is a run of ``train.py``'s learner without its evaluations, after a first rollout and
+update that are not counted. ``--stock`` adds the usual way: MaskablePPO with default
+hyperparameters on eight single games in a DummyVecEnv, against random opponents, in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import torch
+from sb3_contrib import MaskablePPO
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from agents.training.config import Config
+from agents.training.run import new_model
+from agents.training.self_play import SelfPlay
+from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv
+
+PARTS = ("environment", "opponents", "policy forward", "update")
+
+
+@dataclass(frozen=True)
+class Run:
+    """Steps a second of a run, and the share of its time that each part took."""
+
+    name: str
+    num_envs: int
+    threads: int
+    steps: int
+    steps_per_s: float
+    shares: dict[str, float]
+
+
+class Stopwatch:
+    """Adds up the time that calls take, apart from that of calls within them."""
+
+    def __init__(self) -> None:
+        self.spent = dict.fromkeys(PARTS, 0.0)
+        self._inner: list[float] = []
+
+    def watch(self, part: str, owner: Any, name: str) -> None:
+        """Count the calls of ``owner.name`` as this part from now on."""
+        setattr(owner, name, self._timed(part, getattr(owner, name)))
+
+    def _timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            self._inner.append(0.0)
+            started = time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                elapsed = time.perf_counter() - started
+                self.spent[part] += elapsed - self._inner.pop()
+                if self._inner:
+                    self._inner[-1] += elapsed
+
+        return timed
+
+
+def measure(name: str, model: MaskablePPO, venv: Any, steps: int, callback: Any = None) -> Run:
+    """Learn for so many steps after a first rollout."""
+    watch = Stopwatch()
+    model.learn(1, callback=callback)
+    watch.watch("environment", venv, "step")
+    watch.watch("environment", venv, "env_method")
+    if hasattr(venv, "games"):
+        watch.watch("opponents", venv.games, "_choose")
+    watch.watch("policy forward", model.policy, "forward")
+    watch.watch("policy forward", model.policy, "predict_values")
+    watch.watch("update", model, "train")
+    before = model.num_timesteps
+    started = time.perf_counter()
+    model.learn(steps, callback=callback, reset_num_timesteps=False)
+    elapsed = time.perf_counter() - started
+    shares = {part: seconds / elapsed for part, seconds in watch.spent.items()}
+    shares["everything else"] = 1 - sum(shares.values())
+    made = model.num_timesteps - before
+    return Run(name, venv.num_envs, torch.get_num_threads(), made, made / elapsed, shares)
+
+
+def self_play(config: Config, steps: int) -> Run:
+    """The learner of train.py."""
+    torch.set_num_threads(config.threads)
+    venv = AllesKaeseVecEnv(config.num_envs, config.num_players, seed=config.seed)
+    with tempfile.TemporaryDirectory() as pool:
+        callback = SelfPlay(config.opponents, venv, Path(pool), config.seed)
+        return measure(
+            f"train.py, {config.opponents}", new_model(config, venv), venv, steps, callback
+        )
+
+
+def stock(num_players: int, threads: int, steps: int) -> Run:
+    """Default hyperparameters on eight single games."""
+    torch.set_num_threads(threads)
+    venv = DummyVecEnv([lambda: gymnasium.make("AllesKaese-v0", num_players=num_players)] * 8)
+    model = MaskablePPO("MlpPolicy", venv, seed=0, device="cpu")
+    return measure("stock", model, venv, steps)
+
+
+def main() -> int:
+    """The command; returns its exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    default = Config()
+    parser.add_argument("--num-envs", nargs="+", type=int, default=[default.num_envs])
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--num-players", type=int, default=2, choices=range(2, 7))
+    parser.add_argument("--opponents", nargs="+", default=["pool", "random"])
+    parser.add_argument("--steps", type=int, default=300_000)
+    parser.add_argument("--stock", action="store_true", help="measure the usual way too")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    if min(*options.num_envs, *options.threads, options.steps) < 1:
+        parser.error("--num-envs, --threads and --steps: allowed are positive numbers")
+    runs = []
+    for threads in options.threads:
+        for num_envs in options.num_envs:
+            for opponents in options.opponents:
+                config = replace(
+                    default,
+                    num_players=options.num_players,
+                    num_envs=num_envs,
+                    threads=threads,
+                    opponents=opponents,
+                )
+                runs.append(self_play(config, options.steps))
+                print_run(runs[-1])
+        if options.stock:
+            runs.append(stock(options.num_players, threads, 16_384))
+            print_run(runs[-1])
+            for run in runs[:-1]:
+                if run.threads == threads:
+                    ratio = run.steps_per_s / runs[-1].steps_per_s
+                    print(f"{run.name}, {run.num_envs} games: {ratio:.1f} x stock")
+    if options.json:
+        options.json.write_text(json.dumps({"runs": [asdict(run) for run in runs]}, indent=2))
+    return 0
+
+
+def print_run(run: Run) -> None:
+    """A line for a run."""
+    shares = ", ".join(f"{part} {share:.0%}" for part, share in run.shares.items())
+    print(
+        f"{run.name}: {run.num_envs} games, threads {run.threads}: "
+        f"{run.steps_per_s:,.0f} steps/s ({shares})",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
