@@ -39,20 +39,20 @@ class Config:
     """
 
     num_players: int = 2
-    total_steps: int = 8_000_000
+    total_steps: int = 6_000_000
     num_envs: int = 1024
     opponents: str = "pool"
     seed: int = 0
     device: str = "cpu"
     threads: int = 2
     n_steps: int = 32
-    batch_size: int = 4096
-    n_epochs: int = 2
+    batch_size: int = 2048
+    n_epochs: int = 4
     learning_rate: float = 1e-3
     ent_coef: float = 0.01
-    gae_lambda: float = 0.95
+    gae_lambda: float = 0.9
     clip_range: float = 0.2
-    hidden: tuple[int, ...] = (256, 256)
+    hidden: tuple[int, ...] = (128, 128)
     reward: str = "win"
 
     @classmethod

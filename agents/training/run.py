@@ -131,7 +131,8 @@ def train(run: RunDirectory, config: Config, is_resumed: bool = False) -> int:
         self_play.learned_steps = model.num_timesteps
         save(model, run)
         evaluation.evaluate()
-        model.logger.dump(model.num_timesteps)
+        model.logger.record("time/total_timesteps", model.num_timesteps)
+        model.logger.dump(model.num_timesteps)  # of the last update and the last evaluation
         finish(run, config, model, console)
     except KeyboardInterrupt:
         bar.stop()

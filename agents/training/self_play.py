@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -82,10 +83,11 @@ class SelfPlay(BaseCallback):
         """The pool of the checkpoint that the run goes on from; later snapshots are left over."""
         newest = snapshot_name(self.model.num_timesteps)
         for file in sorted(self._pool.glob("step-*.npz")):
-            if file.name <= newest:
-                self._past[file] = PPOAgent.load(file, is_greedy=False)
-            else:
+            if file.name > newest:
                 remove_snapshot(file)
+                continue
+            with suppress(ValueError):  # half of a snapshot is none
+                self._past[file] = PPOAgent.load(file, is_greedy=False)
 
     def _keep(self, snapshot: PPOAgent) -> None:
         if len(self._past) >= POOL_SIZE:

@@ -6,6 +6,7 @@ import ast
 import csv
 import json
 import math
+import shlex
 import shutil
 import signal
 import sys
@@ -99,7 +100,6 @@ class Spy(self_play.SelfPlay):
     def __init__(self, *args):
         super().__init__(*args)
         self.tables, self.buffers, self.presents, self.log_probs, self.illegal = [], [], [], [], 0
-        self.past_at_start = list(self._past)
         games = self._venv.games
         set_opponents = games.set_opponents
 
@@ -109,6 +109,10 @@ class Spy(self_play.SelfPlay):
 
         games.set_opponents = noting
         spies.append(self)
+
+    def _on_training_start(self):
+        super()._on_training_start()
+        self.past_at_start = list(self._past.values())
 
     def _on_rollout_start(self):
         super()._on_rollout_start()
@@ -243,7 +247,8 @@ def test_all_logged_numbers_are_finite(tmp_path, players):
     assert torch.distributions.Distribution._validate_args
     rows = rows_of(run / "progress.csv")
     assert [int(row["time/total_timesteps"]) for row in rows] == [
-        number * ROLLOUT for number in range(1, 5)
+        number * ROLLOUT
+        for number in (1, 2, 3, 4, 4)  # the last after the last update
     ]
     assert all(math.isfinite(float(value)) for row in rows for value in row.values() if value)
     for name in LOSSES:  # the first row is written before the first update
@@ -420,7 +425,7 @@ def test_ctrl_c_in_a_process(tmp_path):
     process = start_python("-c", PATCHED, "--out", run, *steps, *SMALL)
     deadline = time.monotonic() + 120
     progress = run / "progress.csv"
-    while process.poll() is None and not (progress.exists() and progress.stat().st_size):
+    while process.poll() is None and not (progress.exists() and len(rows_of(progress)) > 2):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
@@ -465,7 +470,8 @@ def test_paths_are_printed_as_they_are(tmp_path, capsys, name):
     lines = capsys.readouterr().out.splitlines()
     assert f"Run directory: {run}" in lines
     assert f"Curves: {run / 'curves.png'}" in lines
-    assert f"Play it in the arena: python -m agents.arena ppo:{run} reference" in lines
+    agent = shlex.quote(f"ppo:{run}")
+    assert f"Play it in the arena: python -m agents.arena {agent} reference" in lines
 
 
 def assert_refused(capsys, arguments, *words):
@@ -608,7 +614,7 @@ def test_the_pool_is_bounded_and_random(tmp_path, spy):
     assert len(files) == 3
     assert [file.with_suffix(".json") for file in files] == sorted(run.glob("pool/*.json"))
     on_disk = [fingerprint(PPOAgent.load(file)) for file in files]
-    assert on_disk == [fingerprint(agent) for agent in spy[0]._past]
+    assert on_disk == [fingerprint(agent) for agent in spy[0]._past.values()]
     number_of = {present: number for number, present in enumerate(spy[0].presents)}
     assert len(number_of) == rollouts
     pasts = []
@@ -694,7 +700,7 @@ def test_resume_after_a_kill_between_two_checkpoints(tmp_path, monkeypatch, spy)
     assert resume(run, "--total-steps", 12 * ROLLOUT) == 0
     on_disk = [fingerprint(PPOAgent.load(file)) for file in run.glob("pool/*.npz")]
     assert len(on_disk) == 4
-    assert sorted(on_disk) == sorted(fingerprint(agent) for agent in spy[-1]._past)
+    assert sorted(on_disk) == sorted(fingerprint(agent) for agent in spy[-1]._past.values())
 
 
 @pytest.mark.parametrize("players", [2, 4])

@@ -176,7 +176,8 @@ def test_peek_is_secret_and_may_burn(num_players: int, burn: str, burned: int) -
     assert game.row[1] == Card(2, False)
     assert game.slot_peekers(1) == {1}
     assert game.slot_peekers(0) == frozenset()
-    assert game.knows(1, 1) and not game.knows(0, 1)
+    assert game.knows(1, 1)
+    assert not game.knows(0, 1)
     assert game.reserve == reserve_before[burned:]
 
 
@@ -185,7 +186,8 @@ def test_last_trap_ends_the_game_without_a_refill() -> None:
     for burn in ("peek", "turn", "never"):
         game = small_game([1], burn=burn)
         game.play("take", 0)
-        assert game.over and game.ended_by_trap
+        assert game.over
+        assert game.ended_by_trap
         assert (game.seat, game.die, game.turns) == (None, None, 1)
         assert game.row == [None, Card(2, False)]
         assert len(game.reserve) == 3
@@ -204,7 +206,8 @@ def test_empty_reserve_ends_the_game() -> None:
     game.play("discard", 1)
     assert game.row == [Card(1, True), Card(2, False)]
     assert game.discarded == [Card(1, False), Card(2, True)]
-    assert game.over and not game.ended_by_trap
+    assert game.over
+    assert not game.ended_by_trap
     assert game.winners() == [0]
 
 
