@@ -56,20 +56,31 @@ def as_actions(actions: Any, number: int) -> npt.NDArray[np.int64]:
     Raises:
         ValueError: the shape or the type is another one, or an action is not from 0 to 17.
     """
+    array = as_whole_numbers(actions, number)
+    wrong = np.flatnonzero((array < 0) | (array >= NUM_ACTIONS))
+    if len(wrong):
+        whole_number(f"actions[{wrong[0]}]", int(array[wrong[0]]), 0, NUM_ACTIONS - 1)
+    return array
+
+
+def as_whole_numbers(actions: Any, number: int) -> npt.NDArray[np.int64]:
+    """An int64 array (number,), with no look at the numbers.
+
+    Raises:
+        ValueError: the shape or the type is another one.
+    """
     array = np.asarray(actions)
     if array.shape != (number,) or array.dtype.kind not in "iu":
         raise ValueError(
             f"actions has shape {array.shape} and type {array.dtype}; "
             f"allowed: shape ({number},) and whole numbers"
         )
-    wrong = np.flatnonzero((array < 0) | (array >= NUM_ACTIONS))
-    if len(wrong):
-        whole_number(f"actions[{wrong[0]}]", int(array[wrong[0]]), 0, NUM_ACTIONS - 1)
     return array.astype(np.int64, copy=False)
 
 
 def illegal_action(action: int, mask: npt.NDArray[np.bool_], where: str = "") -> ValueError:
-    """The error for an action in range that the mask (18,) of its game forbids."""
+    """The error for an action that the mask (18,) of its game forbids."""
+    whole_number(f"action{where}", action, 0, NUM_ACTIONS - 1)
     legal = ", ".join(str(number) for number in np.flatnonzero(mask))
     allowed = f"allowed now: {legal}" if legal else "the game is over"
     return ValueError(f"action{where} is {action} ({describe_action(action)}); {allowed}")

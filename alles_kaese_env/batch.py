@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alles_kaese_env import engine
-from alles_kaese_env.actions import as_actions, illegal_action
+from alles_kaese_env.actions import as_whole_numbers, illegal_action
 from alles_kaese_env.scripted import ScriptedDeal
 from alles_kaese_env.seeding import streams_of
 from alles_kaese_env.variant import Variant, whole_number
@@ -79,7 +79,6 @@ class GameBatch:
         self.masks = np.zeros((num_games, engine.NUM_ACTIONS), bool)
         self.over = np.zeros(num_games, bool)
         self.payoffs = np.zeros((num_games, self.variant.num_players), np.float32)
-        self.illegal = np.zeros(num_games, bool)
         self._legal = np.zeros(num_games, np.int64)  # the masks as bits
         self._all_rows = np.arange(num_games)
         self.script: ScriptedDeal | None = None
@@ -95,7 +94,7 @@ class GameBatch:
         return f"GameBatch({self.num_games}, {self.variant})"
 
     def __getstate__(self) -> dict[str, Any]:
-        derived = {"_pool": None, "_views": None, "stream_records": None, "mask_records": None}
+        derived = {"_pool": None, "views": None, "stream_records": None, "mask_records": None}
         return {**self.__dict__, **derived}  # threads and views are neither copied nor pickled
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -138,12 +137,12 @@ class GameBatch:
             ValueError: an action is illegal or no action, or a game is over. No game is changed.
         """
         which = self._rows(rows)
-        chosen = as_actions(actions, len(which))
+        chosen = as_whole_numbers(actions, len(which))
         self.check(chosen, which)
         if self.script is None:
             self._share(which, lambda part: self._advance(which[part], chosen[part]))
         else:
-            self.attempt(chosen, which)
+            self.attempt(chosen, which, np.zeros(self.num_games, bool))
             self.look(which)
 
     def random_actions(self, rows: npt.ArrayLike | None = None) -> npt.NDArray[np.int64]:
@@ -225,7 +224,7 @@ class GameBatch:
         """Make the records that the engine takes in place of some arrays, over their memory."""
         self.stream_records = as_records(self.streams, engine.STREAM)
         self.mask_records = as_records(self.masks, engine.MASK)
-        self._views = (
+        self.views = (
             self.over,
             self.payoffs,
             self.seats,
@@ -252,12 +251,14 @@ class GameBatch:
             row = int(rows[wrong])
             raise illegal_action(int(actions[wrong]), self.masks[row], f" of game {row}")
 
-    def attempt(self, actions: npt.NDArray[np.int64], rows: Rows) -> None:
+    def attempt(
+        self, actions: npt.NDArray[np.int64], rows: Rows, illegal: npt.NDArray[np.bool_]
+    ) -> None:
         """Let the seat to move act in each row, without a look at the games after it.
 
-        ``illegal`` (B,) bool says where the action was illegal and nothing was changed.
+        ``illegal`` (B,) says afterwards where the action was illegal and nothing was changed.
         """
-        args = self.games, self.stream_records, self.variant.rules, rows, actions, self.illegal
+        args = self.games, self.stream_records, self.variant.rules, rows, actions, illegal
         if self.script is None:
             engine.try_games(*args)
         else:
@@ -275,12 +276,12 @@ class GameBatch:
             self.seats[rows] = self.games["seat"][rows]
         else:
             self.seats[rows] = seats[rows]
-        engine.inform_games(self.games, self.variant.rules, rows, *self._views)
+        engine.inform_games(self.games, self.variant.rules, rows, *self.views)
 
     def _advance(self, rows: Rows, actions: npt.NDArray[np.int64]) -> None:
         rules, autoreset = self.variant.rules, self.autoreset
         engine.advance_games(
-            self.games, self.stream_records, rules, rows, actions, autoreset, *self._views
+            self.games, self.stream_records, rules, rows, actions, autoreset, *self.views
         )
 
     def _follow(self, script: ScriptedDeal) -> None:

@@ -694,7 +694,8 @@ def clear_games(games, rules, rows):
 def first_illegal(legal, rows, actions):
     """The first k where actions[k] is not among the legal ones of rows[k], -1 if there is none."""
     for k in range(len(rows)):
-        if not legal[rows[k]] >> actions[k] & 1:
+        action = actions[k]
+        if action < 0 or action >= NUM_ACTIONS or not legal[rows[k]] >> action & 1:
             return k
     return -1
 
@@ -755,6 +756,30 @@ def reward_games(rules, rows, seats, illegal, over, payoffs, masks, rewards, ter
         rewards[i] = lost_payoff(rules[0]) if illegal[i] else payoffs[i, seats[i]]
         if illegal[i]:
             spread_bits(0, masks[i].legal, NUM_ACTIONS)
+
+
+@jit
+def step_seats(
+    games,
+    streams,
+    rules,
+    rows,
+    actions,
+    illegal,
+    over,
+    payoffs,
+    seats,
+    legal,
+    masks,
+    views,
+    rewards,
+    terminated,
+):
+    """Let seat seats[i] of each row act, and the others at random up to its next turn."""
+    try_games(games, streams, rules, rows, actions, illegal)
+    play_random(games, streams, rules, rows, seats)
+    inform_games(games, rules, rows, over, payoffs, seats, legal, masks, views)
+    reward_games(rules, rows, seats, illegal, over, payoffs, masks, rewards, terminated)
 
 
 @jit

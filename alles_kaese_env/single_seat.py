@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alles_kaese_env import engine
-from alles_kaese_env.actions import as_actions
+from alles_kaese_env.actions import as_whole_numbers
 from alles_kaese_env.batch import GameBatch, Rows
 from alles_kaese_env.scripted import ScriptedDeal
 from alles_kaese_env.variant import Variant, one_of, whole_number
@@ -107,10 +107,11 @@ class SingleSeatGames:
         self.playing = np.zeros(num_games, bool)
         self._is_learners_view = False  # what the batch shows
         self._handed_over = np.zeros(num_games, np.float32)
-        self._agents = self._checked_opponents(opponents)
-        self._weights: npt.NDArray[np.float64] | None = None
+        self._opponent_illegal = np.zeros(num_games, bool)  # never set: they are checked before
+        self._agents: list[Agent | None] = []
         self._assigned = np.zeros((num_games, players), np.int64)  # places in _agents, by seat
         self._first_new = 0  # the opponents of new games stand in _agents from here on
+        self._replace_agents(self._checked_opponents(opponents), None)
 
     def set_opponents(
         self, opponents: Sequence[Opponent], weights: Sequence[float] | None = None
@@ -185,15 +186,22 @@ class SingleSeatGames:
                 an opponent acted illegally; the games have to be dealt anew.
             gymnasium.error.ResetNeeded: a game is over or was never dealt.
         """
+        batch = self.batch
         if not self.playing[rows].all():
             raise gymnasium.error.ResetNeeded("step was called without a game; call reset first")
         if self.on_illegal == "raise":
-            self.batch.check(actions, rows)
-        self.batch.attempt(actions, rows)
-        self.illegal[rows] = self.batch.illegal[rows]
-        self.playing[rows] = False
-        self._to_learner(rows)
-        self._reward(rows)
+            batch.check(actions, rows)
+        if self._is_random and batch.script is None:
+            args = batch.games, batch.stream_records, batch.variant.rules, rows, actions
+            outcome = self.rewards, self.terminated
+            engine.step_seats(*args, self.illegal, *batch.views, *outcome)
+        else:
+            batch.attempt(actions, rows, self.illegal)
+            self.playing[rows] = False  # until the opponents have played
+            self._to_learner(rows)
+            self._reward(rows)
+        if self.reward == "shaped":
+            self._spread_reward(rows)
         self.playing[rows] = ~self.terminated[rows]
 
     def _checked_opponents(self, opponents: Any) -> list[Agent | None]:
@@ -216,6 +224,7 @@ class SingleSeatGames:
         self._first_new = len(needed)
         self._agents = [self._agents[k] for k in needed] + agents
         self._weights = weights
+        self._is_random = all(agent is None for agent in self._agents)
 
     def _deal_once(self, rows: Rows, script: ScriptedDeal | None) -> None:
         if self.seat is None:
@@ -242,7 +251,7 @@ class SingleSeatGames:
         """Let the opponents play up to the learner's next decision or the end."""
         batch = self.batch
         self._is_learners_view = False
-        if batch.script is None and all(agent is None for agent in self._agents):
+        if self._is_random and batch.script is None:
             args = batch.games, batch.stream_records, batch.variant.rules
             engine.play_random(*args, rows, self.seats)
         else:
@@ -264,9 +273,9 @@ class SingleSeatGames:
         which = self._assigned[rows, movers]
         for k in np.unique(which):
             some = rows[which == k]
-            actions = as_actions(self._choose(self._agents[k], some), len(some))
+            actions = as_whole_numbers(self._choose(self._agents[k], some), len(some))
             batch.check(actions, some)
-            batch.attempt(actions, some)
+            batch.attempt(actions, some, self._opponent_illegal)
 
     def _choose(self, agent: Agent | None, rows: Rows) -> npt.NDArray[np.int64]:
         if agent is None:
@@ -287,10 +296,12 @@ class SingleSeatGames:
             self.rewards,
             self.terminated,
         )
-        if self.reward == "shaped":
-            due = np.where(self.terminated[rows], self.rewards[rows], self._lead(rows))
-            self.rewards[rows] = due - self._handed_over[rows]
-            self._handed_over[rows] = due
+
+    def _spread_reward(self, rows: Rows) -> None:
+        """Hand over the change of the lead, and at the end what is missing to the payoff."""
+        due = np.where(self.terminated[rows], self.rewards[rows], self._lead(rows))
+        self.rewards[rows] = due - self._handed_over[rows]
+        self._handed_over[rows] = due
 
     def _lead(self, rows: Rows) -> npt.NDArray[np.float32]:
         """Points ahead of the mean of the others, as a share of all points."""

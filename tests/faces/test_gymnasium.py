@@ -985,8 +985,8 @@ def test_an_illegal_action_of_an_opponent_is_named():
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (NUM_ACTIONS, r"actions\[0\] is 18; allowed: a whole number from 0 to 17"),
-        (-1, r"actions\[0\] is -1"),
+        (NUM_ACTIONS, r"action of game 0 is 18; allowed: a whole number from 0 to 17"),
+        (-1, r"action of game 0 is -1"),
         (2.0, "type float64"),
         (True, "type bool"),
         (None, "type object"),
