@@ -1,6 +1,6 @@
 """Golden games: whole games as text, to be read by a person and compared line by line.
 
-``python -m tests.golden.games`` writes them anew; the difference says what changed.
+``python tests/golden/games.py`` writes them anew; the difference says what changed.
 """
 
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.golden.games import FOLDER, GAMES, text_of
+from golden.games import FOLDER, GAMES, text_of
 
 
 @pytest.mark.parametrize("name", GAMES)
