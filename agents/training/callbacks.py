@@ -9,10 +9,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -32,7 +30,10 @@ EVALUATION_FIELDS = ("step", "seconds", "against", "games", "share", "low", "hig
 
 
 class Evaluation(BaseCallback):
-    """Measures the win share of the present policy, playing greedily, against fixed agents."""
+    """Measures the win share of the present policy, playing greedily, against fixed agents.
+
+    The policy that did best against the last of them is kept.
+    """
 
     def __init__(self, run: RunDirectory, num_players: int, total_steps: int) -> None:
         super().__init__()
@@ -70,6 +71,15 @@ class Evaluation(BaseCallback):
             self.latest[name] = score
             self.logger.record(f"evaluation/share_against_{name}", score.share)
             self._write(name, score)
+        self._keep_best(agent)
+
+    def _keep_best(self, agent: PPOAgent) -> None:
+        name = YARDSTICKS[-1]
+        rows = evaluations_of(self._run.evaluations)
+        best = max(float(row["share"]) for row in rows if row["against"] == name)
+        if round(self.latest[name].share, 4) >= best:
+            agent.metadata = {"steps": self.model.num_timesteps, f"share_against_{name}": best}
+            agent.save(self._run.best)
 
     def _write(self, name: str, score: Score) -> None:
         is_new = not self._run.evaluations.exists()
@@ -121,14 +131,12 @@ class ProgressBar(BaseCallback):
         self._evaluation = evaluation
         self._started_at = 0
         self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
+            BarColumn(bar_width=12),
+            TextColumn("{task.percentage:.0f} %"),
             TextColumn("{task.fields[speed]:,.0f} steps/s"),
             TextColumn("{task.fields[shares]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
             TimeRemainingColumn(),
+            TextColumn("left"),
             console=console,
             refresh_per_second=2,
         )
@@ -137,7 +145,7 @@ class ProgressBar(BaseCallback):
         self._started_at = self.model.num_timesteps
         self._started = time.monotonic()
         self._task = self._progress.add_task(
-            "PPO", total=self._total, completed=self._started_at, speed=0, shares=""
+            "", total=self._total, completed=self._started_at, speed=0, shares=""
         )
         self._progress.start()
 
@@ -147,7 +155,7 @@ class ProgressBar(BaseCallback):
     def _on_rollout_end(self) -> None:
         steps = self.model.num_timesteps
         elapsed = time.monotonic() - self._started
-        shares = "  ".join(f"{n} {s.share:.3f}" for n, s in self._evaluation.latest.items())
+        shares = ", ".join(f"{s.share:.3f} v. {n}" for n, s in self._evaluation.latest.items())
         self._progress.update(
             self._task,
             completed=min(steps, self._total),

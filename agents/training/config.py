@@ -66,7 +66,8 @@ class RunDirectory:
     """The directory of a run: configuration, logs, checkpoints, the trained policy, the report.
 
     ``config.json`` holds options, command and versions; ``model.zip`` the last checkpoint;
-    ``policy.npz`` and ``.json`` what `agents.ppo.PPOAgent` loads; ``pool/`` past policies;
+    ``policy.npz`` and ``.json`` what `agents.ppo.PPOAgent` loads, ``best.npz`` and ``.json`` the
+    policy that did best in an evaluation; ``pool/`` past policies;
     ``evaluations.csv`` win shares during training; ``progress*.csv`` and ``tensorboard/`` the
     metrics of PPO; ``report.json`` and ``curves.png`` the end.
     """
@@ -75,6 +76,7 @@ class RunDirectory:
         self.path = path
         self.model = path / "model.zip"
         self.policy = path / "policy.npz"
+        self.best = path / "best.npz"
         self.pool = path / "pool"
         self.evaluations = path / "evaluations.csv"
         self.report = path / "report.json"

@@ -185,12 +185,22 @@ def test_a_run_leaves_all_its_files(process_run):
     assert f"Run directory: {run}" in in_one_line(output)
     names = {"config.json", "evaluations.csv", "progress.csv", "model.zip", "policy.npz"}
     names |= {"policy.json", "report.json", "curves.png", "tensorboard", "pool"}
+    names |= {"best.npz", "best.json"}
     assert {file.name for file in run.iterdir()} == names
     (events,) = (run / "tensorboard").iterdir()
     assert events.name.startswith("events.out.tfevents")
     assert events.stat().st_size > 500
     assert (run / "curves.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert (run / "curves.png").stat().st_size > 10_000
+
+
+def test_the_best_policy_of_all_evaluations_is_kept(tmp_path):
+    run = train(tmp_path / "run", steps=4 * ROLLOUT)
+    rows = [row for row in rows_of(run / "evaluations.csv") if row["against"] == "reference"]
+    best = max(float(row["share"]) for row in rows)
+    metadata = PPOAgent.load(run / "best.npz").metadata
+    assert metadata["share_against_reference"] == best
+    assert metadata["steps"] in [int(row["step"]) for row in rows if float(row["share"]) == best]
 
 
 def test_the_configuration_is_kept(process_run):
