@@ -302,7 +302,11 @@ class GameBatch:
             work(slice(0, len(rows)))
             return
         if self._pool is None or self._pool_pid != os.getpid():  # threads do not survive a fork
-            self._pool = ThreadPoolExecutor(self.threads)
+            self._pool = ThreadPoolExecutor(self.threads - 1)
             self._pool_pid = os.getpid()
         bounds = np.linspace(0, len(rows), self.threads + 1).astype(int)
-        list(self._pool.map(work, map(slice, bounds[:-1], bounds[1:])))
+        own, *others = map(slice, bounds[:-1], bounds[1:])
+        waiting = [self._pool.submit(work, part) for part in others]
+        work(own)
+        for one in waiting:
+            one.result()
