@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agents.agent import Agent
-from agents.heuristic import ReferenceAgent
+from agents.heuristic import GreedyAgent, HeuristicAgent, ReferenceAgent
 from agents.random_agent import RandomAgent
 
 __all__ = ["Agent", "RandomAgent", "ReferenceAgent", "make"]
@@ -22,24 +22,40 @@ def _make_ppo(run: str) -> Agent:
     return PPOAgent.load(run)
 
 
+def _make_search(budget: str) -> Agent:
+    from agents.search import SearchAgent
+
+    return SearchAgent.from_budget(budget)
+
+
 AGENTS: dict[str, Callable[[str], Agent]] = {
     "random": lambda _: RandomAgent(),
+    "greedy": lambda _: GreedyAgent(),
     "reference": lambda _: ReferenceAgent(),
+    "heuristic": lambda _: HeuristicAgent(),
+    "search": _make_search,
     "ppo": _make_ppo,
 }
+ARGUMENTS = {"search": "BUDGET", "ppo": "RUN"}
+
+
+def names() -> str:
+    """All names that `make` knows, for people."""
+    return ", ".join(":".join([name, *ARGUMENTS.get(name, "").split()]) for name in AGENTS)
 
 
 def make(name: str) -> Agent:
-    """An agent by its name: "random", "reference" or "ppo:RUN".
+    """An agent by its name, such as "reference", "search:400" or "ppo:RUN".
 
     Args:
         name: the name, for some agents followed by a colon and an argument: for ``ppo`` a run
-            directory of ``train.py`` or a weights file in it.
+            directory of ``train.py`` or a weights file in it, for ``search`` its budget: 400
+            for so many play-outs an action, 100ms for so long a decision.
 
     Raises:
         ValueError: there is no such agent, or its argument is not what is allowed.
     """
     kind, colon, argument = name.partition(":")
-    if kind not in AGENTS or (colon and kind != "ppo"):
-        raise ValueError(f"agent is {name!r}; allowed: 'random', 'reference', 'ppo:RUN'")
+    if kind not in AGENTS or (colon and kind not in ARGUMENTS):
+        raise ValueError(f"agent is {name!r}; allowed: {names()}")
     return AGENTS[kind](argument)

@@ -1,29 +1,42 @@
 """The arena: how often an agent wins against others, with every seat played alike.
 
 Example:
-    python -m agents.arena random reference --num-players 2 --games 20000
+    python -m agents.arena random reference --num-players 2 --games 20000 --json pairs.json
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import itertools
+import json
+import math
+import multiprocessing
+import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 import agents
 from agents.agent import Agent
+from agents.command_line import Parser
+from agents.files import replacing
 from alles_kaese_env import GameBatch, Variant
 from alles_kaese_env.seeding import as_seed, streams_of
 from alles_kaese_env.variant import whole_number
 
 NORMAL_95 = 1.959964  # half the width of a 95 % interval, in standard errors
-GAMES_AT_ONCE = 20_000
+GAMES_AT_ONCE = 2_000  # a part of a pairing, and what a process does before it reports
 MOST_GAMES = 10**9
+PAIR_FIELDS = ("agent", "against", "num_players", "games", "share", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -37,6 +50,7 @@ class Score:
         per_seat: the share in each seat, (N,).
         turns: mean turns of a game.
         third_traps: share of the games that ended by a third trap (E1).
+        seconds: that the agent takes for a decision, on average, with many games at once.
     """
 
     games: int
@@ -46,6 +60,20 @@ class Score:
     per_seat: tuple[float, ...]
     turns: float
     third_traps: float
+    seconds: float = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some deals of a pairing: shares of the win of the first agent (deals, N), turns (deals, N),
+    ends by a third trap (deals, N), and for each agent its seconds and its decisions (N,).
+    """
+
+    shares: npt.NDArray[np.float64]
+    turns: npt.NDArray[np.int64]
+    trapped: npt.NDArray[np.bool_]
+    seconds: npt.NDArray[np.float64]
+    decisions: npt.NDArray[np.int64]
 
 
 def win_share(
@@ -76,100 +104,300 @@ def win_share(
             f"against has {len(others)} agents; allowed: {num_players - 1} "
             f"for {num_players} players"
         )
-    deals = -(-games // num_players)
-    streams = streams_of(seed, deals)
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
+    table = [agent, *others]
+    return _score(
+        [
+            _play(table, streams, seed, number)
+            for number, streams in enumerate(_deals(num_players, games, seed))
+        ]
+    )
+
+
+def _deals(num_players: int, games: int, seed: int) -> list[npt.NDArray[np.uint64]]:
+    """The streams of the deals, in parts; they are the same for every pairing."""
+    streams = streams_of(seed, -(-games // num_players))
     size = max(1, GAMES_AT_ONCE // num_players)
-    parts = [
-        _play([agent, *others], streams[start : start + size], rng)
-        for start in range(0, deals, size)
-    ]
-    shares, turns, trapped = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return _score(shares, turns, trapped)
+    return [streams[start : start + size] for start in range(0, len(streams), size)]
 
 
-def _play(
-    table: Sequence[Agent], streams: npt.NDArray[np.uint64], rng: np.random.Generator
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Each deal with table[0] in every seat and the others after it in turn order.
-
-    Returns:
-        Shares of the win of table[0] (deals, N), turns (deals, N), ends by a third trap (deals, N).
-    """
+def _play(table: Sequence[Agent], streams: npt.NDArray[np.uint64], seed: int, number: int) -> Part:
+    """Each deal with table[0] in every seat and the others after it in turn order."""
     seats = len(table)
     variant = Variant(num_players=seats)
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, number)))
     batch = GameBatch(len(streams) * seats, variant)
     batch.streams[:] = np.repeat(streams, seats)
     batch.reset()
     first = np.tile(np.arange(seats), len(streams))  # the seat of table[0] in each game
+    seconds, decisions = np.zeros(seats), np.zeros(seats, np.int64)
     while len(playing := np.flatnonzero(~batch.over)):
         who = (batch.seats[playing] - first[playing]) % seats
         for place, agent in enumerate(table):
             rows = playing[who == place]
             if len(rows):
-                batch.step(agent.act(batch.observations[rows], batch.masks[rows], rng), rows)
+                started = time.perf_counter()
+                actions = agent.act(batch.observations[rows], batch.masks[rows], rng)
+                seconds[place] += time.perf_counter() - started
+                decisions[place] += len(rows)
+                batch.step(actions, rows)
     payoffs = batch.payoffs[np.arange(len(batch)), first].astype(np.float64)
     shares = (payoffs * (seats - 1) + 1) / seats  # P5, solved for the share of the win
     trapped = (batch.games["traps"] >= variant.trap_limit).any(axis=1)
-    shape = len(streams), seats
     turns = batch.games["turns"].astype(np.int64)
-    return shares.reshape(shape), turns.reshape(shape), trapped.reshape(shape)
+    shape = len(streams), seats
+    return Part(
+        shares.reshape(shape), turns.reshape(shape), trapped.reshape(shape), seconds, decisions
+    )
 
 
-def _score(
-    shares: npt.NDArray[np.float64],
-    turns: npt.NDArray[np.int64],
-    trapped: npt.NDArray[np.bool_],
-) -> Score:
+def _score(parts: Sequence[Part], is_other: bool = False) -> Score:
+    """The score of the first agent, or with two players of the other one."""
+    shares = np.concatenate([part.shares for part in parts])
+    if is_other:
+        shares = 1 - shares[:, ::-1]
     by_deal = shares.mean(axis=1)
     share = float(by_deal.mean())
     spread = float(by_deal.std(ddof=1)) if len(by_deal) > 1 else float("nan")
     margin = NORMAL_95 * spread / np.sqrt(len(by_deal))
+    place = int(is_other)
+    seconds = sum(float(part.seconds[place]) for part in parts)
     return Score(
         games=shares.size,
         share=share,
         low=float(max(0.0, share - margin)),
         high=float(min(1.0, share + margin)),
         per_seat=tuple(float(one) for one in shares.mean(axis=0)),
-        turns=float(turns.mean()),
-        third_traps=float(trapped.mean()),
+        turns=float(np.concatenate([part.turns for part in parts]).mean()),
+        third_traps=float(np.concatenate([part.trapped for part in parts]).mean()),
+        seconds=seconds / sum(int(part.decisions[place]) for part in parts),
     )
+
+
+# --- All against all -----------------------------------------------------------------------
+
+Pairs = dict[tuple[str, str], Score]
+Task = tuple[str, str, npt.NDArray[np.uint64], int, int, int]
+
+
+def all_pairs(
+    names: Sequence[str],
+    num_players: int,
+    games: int,
+    seed: int,
+    processes: int = 1,
+    on_part: Callable[[int], None] = lambda games: None,
+) -> Iterator[tuple[str, str, Score]]:
+    """The score of each agent against a table of each other one, on the same deals.
+
+    With two players a pairing is played once and counted from both sides. The scores do not
+    depend on the number of processes.
+
+    Args:
+        names: of the agents, see `agents.make`; a single one plays itself.
+        num_players: 2 to 6.
+        games: of each pairing, up to the next multiple of num_players.
+        seed: of deals, dice and agents.
+        processes: that play side by side.
+        on_part: is told how many games have been played since it was last told.
+    """
+    deals = _deals(num_players, games, seed)
+    pairings = list(itertools.permutations(names, 2)) or [(names[0], names[0])]
+    if num_players == 2:
+        pairings = list(itertools.combinations(names, 2)) or pairings
+    tasks = [
+        (name, other, streams, num_players, seed, number)
+        for name, other in pairings
+        for number, streams in enumerate(deals)
+    ]
+    parts: list[Part] = []
+    for task, part in zip(tasks, _parts(tasks, processes), strict=True):
+        parts.append(part)
+        on_part(part.shares.size)
+        if len(parts) == len(deals):
+            name, other = task[:2]
+            yield name, other, _score(parts)
+            if num_players == 2 and name != other:
+                yield other, name, _score(parts, is_other=True)
+            parts = []
+
+
+def _parts(tasks: Sequence[Task], processes: int) -> Iterator[Part]:
+    if processes == 1:
+        yield from map(_play_task, tasks)
+        return
+    context = multiprocessing.get_context("spawn")  # a fork would take the threads of libraries
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        yield from pool.map(_play_task, tasks)
+
+
+def _play_task(task: Task) -> Part:
+    name, other, streams, num_players, seed, number = task
+    table = [_agent(name)] + [_agent(other)] * (num_players - 1)
+    return _play(table, streams, seed, number)
+
+
+@lru_cache
+def _agent(name: str) -> Agent:
+    """The agent of that name, made once in each process."""
+    return agents.make(name)
+
+
+def ratings(pairs: Pairs, names: Sequence[str], num_players: int) -> dict[str, float]:
+    """Bradley-Terry strengths in Elo points, the first agent at 0.
+
+    A difference of 100 means that the stronger of two wins 64 % of their games. A share against
+    several copies of an agent counts as the chance against one of them that gives this share.
+
+    Raises:
+        ImportError: choix is not installed.
+    """
+    import choix
+
+    wins = np.zeros((len(names), len(names)))
+    for (name, other), score in pairs.items():
+        odds = (num_players - 1) * score.share / max(1 - score.share, 1e-9)
+        wins[names.index(name), names.index(other)] = score.games * odds / (1 + odds)
+    strengths = choix.ilsr_pairwise_dense(wins, alpha=1e-4)
+    elo = (strengths - strengths[0]) * 400 / math.log(10)
+    return dict(zip(names, elo.tolist(), strict=True))
+
+
+# --- The command ---------------------------------------------------------------------------
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m agents.arena",
-        description="All agents against all others, each deal once from every seat.",
-        epilog="example: python -m agents.arena random reference --num-players 2 --games 20000",
-    )
-    parser.add_argument("agents", nargs="+", metavar="AGENT", help="random, reference, ppo:RUN")
-    parser.add_argument("--num-players", type=int, default=2, choices=range(2, 7))
-    parser.add_argument("--games", type=int, default=20_000, help="of each pair (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0)
+    parser = build_parser()
     options = parser.parse_args(arguments)
+    names = list(dict.fromkeys(options.agents))
     try:
         whole_number("--games", options.games, 2, MOST_GAMES)
+        whole_number("--processes", options.processes, 1, 1024)
         as_seed(options.seed)
-        table = {name: agents.make(name) for name in options.agents}
+        for name in names:
+            _agent(name)
     except ValueError as error:
         parser.error(str(error))
-    print(
-        f"{'agent':<24}{'against':<24}{'share':>7}  {'95 % interval':<16}{'turns':>6}  third traps"
-    )
-    for name, other in itertools.permutations(table, 2) if len(table) > 1 else [(*table, *table)]:
-        score = win_share(
-            table[name],
-            table[other],
-            num_players=options.num_players,
-            games=options.games,
-            seed=options.seed,
+    pairs = play_and_print(names, options)
+    rows = [
+        dict(
+            zip(
+                PAIR_FIELDS,
+                (*pair, options.num_players, score.games, score.share, score.low, score.high),
+                strict=True,
+            )
         )
-        print(
-            f"{name:<24}{other:<24}{score.share:>7.3f}  {score.low:.3f} to {score.high:.3f}  "
-            f"{score.turns:>6.1f}  {score.third_traps:.3f}"
-        )
+        for pair, score in pairs.items()
+    ]
+    if options.json:
+        with replacing(options.json) as temporary:
+            temporary.write_text(json.dumps({"pairs": rows}, indent=2) + "\n")
+    if options.csv:
+        with replacing(options.csv) as temporary, open(temporary, "w", newline="") as stream:
+            writer = csv.DictWriter(stream, PAIR_FIELDS)
+            writer.writeheader()
+            writer.writerows(rows)
+    if options.plot:
+        draw(pairs, names, options.num_players, options.plot)
     return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The options of the arena."""
+    parser = Parser(
+        prog="python -m agents.arena",
+        description="All agents against all others, each deal once from every seat, the same "
+        "deals for every pairing. With more than two players an agent meets a table of the other.",
+        epilog="example: python -m agents.arena random reference --num-players 4 --games 20000",
+    )
+    add = parser.add_argument
+    add("agents", nargs="+", metavar="AGENT", help=agents.names())
+    add("--num-players", type=int, default=2, choices=range(2, 7))
+    add("--games", type=int, default=20_000, help="of each pair (%(default)s)")
+    add("--seed", type=int, default=0)
+    cores = os.cpu_count() or 1
+    add("--processes", type=int, default=1, help=f"side by side (1; cores here: {cores})")
+    add("--json", type=Path, metavar="FILE", help="the pairs")
+    add("--csv", type=Path, metavar="FILE", help="the pairs")
+    add("--plot", type=Path, metavar="FILE", help="a heat map of the win shares, PNG or SVG")
+    return parser
+
+
+def play_and_print(names: Sequence[str], options: argparse.Namespace) -> Pairs:
+    """Play all pairs, with a bar where somebody looks, and print a line for each."""
+    width = max(10, *(len(name) + 2 for name in names))
+    heads = f"{'share':>7}  {'95 % interval':<16}{'turns':>6}  {'third traps':<13}{'ms/move':>9}"
+    print(f"{'agent':<{width}}{'against':<{width}}{heads}  by seat", flush=True)
+    pairs: Pairs = {}
+    shape = options.num_players, options.games, options.seed, options.processes
+    with progress_bar(names, options) as on_part:
+        for name, other, score in all_pairs(names, *shape, on_part):
+            pairs[name, other] = score
+            seats = " ".join(f"{share:.3f}" for share in score.per_seat)
+            print(
+                f"{name:<{width}}{other:<{width}}{score.share:>7.3f}  {score.low:.3f} to "
+                f"{score.high:.3f}  {score.turns:>6.1f}  {score.third_traps:<13.3f}"
+                f"{score.seconds * 1000:>9.3f}  {seats}",
+                flush=True,
+            )
+    if len(names) > 2:
+        print_ratings(pairs, names, options.num_players)
+    return pairs
+
+
+@contextmanager
+def progress_bar(
+    names: Sequence[str], options: argparse.Namespace
+) -> Iterator[Callable[[int], None]]:
+    """A bar with the time left on the terminal of the errors; nothing where there is none."""
+    if not sys.stderr.isatty():
+        yield lambda games: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    number = max(1, len(names) * (len(names) - 1)) // (2 if options.num_players == 2 else 1)
+    deals = -(-options.games // options.num_players)
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("games", total=max(1, number) * deals * options.num_players)
+        yield lambda games: progress.advance(task, games)
+
+
+def print_ratings(pairs: Pairs, names: Sequence[str], num_players: int) -> None:
+    """The strengths of the agents, if the library for it is there."""
+    try:
+        elo = ratings(pairs, names, num_players)
+    except ImportError:
+        print('\nratings need choix; install it with: pip install -e ".[train]"')
+        return
+    print(f"\nBradley-Terry strength in Elo points, {names[0]} at 0 (100 points: 64 % of two)")
+    for name, points in sorted(elo.items(), key=lambda pair: -pair[1]):
+        print(f"{name:<24}{points:>7.0f}")
+
+
+def draw(pairs: Pairs, names: Sequence[str], num_players: int, file: Path) -> None:
+    """A heat map: the share of the agent of the row against that of the column."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    shares = np.full((len(names), len(names)), np.nan)
+    for (name, other), score in pairs.items():
+        shares[names.index(name), names.index(other)] = score.share
+    size = 2 + 0.9 * len(names)
+    figure, axes = plt.subplots(figsize=(size + 1, size), layout="constrained")
+    even = 1 / num_players
+    image = axes.imshow(shares, cmap="RdBu_r", vmin=0, vmax=2 * even)
+    for row, column in zip(*np.nonzero(~np.isnan(shares)), strict=True):
+        axes.text(column, row, f"{shares[row, column]:.3f}", ha="center", va="center")
+    axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
+    axes.set_yticks(range(len(names)), names)
+    axes.set_title(f"Win share of the row against the column, {num_players} players")
+    figure.colorbar(image, ax=axes, label=f"even: {even:.3f}")
+    with replacing(file) as temporary:
+        figure.savefig(temporary, dpi=150)
+    plt.close(figure)
 
 
 if __name__ == "__main__":

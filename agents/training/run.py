@@ -16,6 +16,7 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3.common.logger import Logger, make_output_format
 
 import agents
+from agents.command_line import Parser
 from agents.ppo import PPOAgent
 from agents.training.callbacks import Checkpoints, Evaluation, ProgressBar, save
 from agents.training.config import Config, RunDirectory
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def build_parser() -> argparse.ArgumentParser:
     """The options of ``train.py``; None stands for the default or, resumed, for what it was."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="train.py",
         description="Train an agent for Alles Käse! by self-play. "
         "With no options: two players, a few minutes on two cores.",

@@ -128,10 +128,9 @@ def run_python(*arguments, cwd=ROOT):
 
 
 def assert_one_line_of_error(errors, command, *words):
-    """Beside the usage there is one line; it comes from the command and holds the words."""
-    assert "Traceback" not in errors
-    lines = [line for line in errors.splitlines() if line.strip()]
-    assert lines[-1].startswith(f"{command}: error: "), errors
-    assert all(line.startswith(("usage: ", " ")) for line in lines[:-1]), errors
+    """One line, which comes from the command and holds the words."""
+    assert errors.startswith(f"{command}: error: "), errors
+    assert errors.count("\n") == 1, errors
+    assert errors.endswith("\n")
     for word in words:
-        assert word in lines[-1]
+        assert word in errors

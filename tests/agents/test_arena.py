@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import csv
 import json
-import math
 
 import numpy as np
 import pytest
@@ -217,7 +217,10 @@ def test_a_score_is_made_of_plain_numbers(random, reference):
 
 
 def test_command_prints_the_shares(capsys, random, reference):
-    """For each ordered pair a line: the two names, the share, the interval."""
+    """For each ordered pair a line: the two names, the share, the interval, and more.
+
+    With two players a pairing is played once: what one has not won, the other has.
+    """
     arguments = ["random", "reference", "--num-players", "2", "--games", "200"]
     code, output, errors = run_python("-m", "agents.arena", *arguments)
     assert (code, errors) == (0, "")
@@ -227,14 +230,80 @@ def test_command_prints_the_shares(capsys, random, reference):
         ["random", "reference"],
         ["reference", "random"],
     ]
-    for line, pair in zip(lines, [(random, reference), (reference, random)], strict=True):
-        score = win_share(*pair, games=200)
-        share, low, to, high = line.split()[2:6]
-        assert (share, to) == (f"{score.share:.3f}", "to")
-        assert (low, high) == (f"{score.low:.3f}", f"{score.high:.3f}")
-        assert all(math.isfinite(float(number)) for number in line.split()[6:])
+    score = win_share(random, reference, games=200)
+    seats = [f"{share:.3f}" for share in score.per_seat]
+    shares = [f"{score.share:.3f}", f"{score.low:.3f}", "to", f"{score.high:.3f}"]
+    assert lines[0].split()[2:6] == shares
+    assert lines[0].split()[6:8] == [f"{score.turns:.1f}", f"{score.third_traps:.3f}"]
+    assert lines[0].split()[9:] == seats
+    mirrored = [f"{1 - score.share:.3f}", f"{1 - score.high:.3f}", "to", f"{1 - score.low:.3f}"]
+    assert lines[1].split()[2:6] == mirrored
+    assert lines[1].split()[9:] == [f"{1 - share:.3f}" for share in reversed(score.per_seat)]
+    assert all(float(line.split()[8]) >= 0 for line in lines)
     assert arena.main(arguments) == 0
-    assert capsys.readouterr().out == output
+    assert without_times(capsys.readouterr().out) == without_times(output)
+
+
+def without_times(output):
+    """The lines of the command without the column of milliseconds a move."""
+    return [line.split()[:8] + line.split()[9:] for line in output.splitlines()]
+
+
+def test_command_writes_what_it_prints(capsys, tmp_path):
+    """JSON and CSV hold each ordered pair once, and the plot is a picture."""
+    files = {kind: tmp_path / f"pairs.{kind}" for kind in ("json", "csv", "png")}
+    arguments = ["random", "reference", "--games", "60", "--num-players", "3"]
+    outputs = ["--json", files["json"], "--csv", files["csv"], "--plot", files["png"]]
+    assert arena.main([*arguments, *map(str, outputs)]) == 0
+    printed = capsys.readouterr().out.splitlines()[1:]
+    pairs = json.loads(files["json"].read_text())["pairs"]
+    assert [(pair["agent"], pair["against"]) for pair in pairs] == [
+        ("random", "reference"),
+        ("reference", "random"),
+    ]
+    for pair, line in zip(pairs, printed, strict=True):
+        score = win_share(
+            agents.make(pair["agent"]), agents.make(pair["against"]), num_players=3, games=60
+        )
+        assert (pair["num_players"], pair["games"]) == (3, 60)
+        assert (pair["share"], pair["low"], pair["high"]) == (score.share, score.low, score.high)
+        assert line.split()[2] == f"{score.share:.3f}"
+    with open(files["csv"], newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert rows == [{name: str(value) for name, value in pair.items()} for pair in pairs]
+    assert files["png"].read_bytes().startswith(b"\x89PNG")
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_scores_do_not_depend_on_the_number_of_processes(monkeypatch):
+    """Each part has its own generator, so it does not matter who plays it."""
+    monkeypatch.setattr(arena, "GAMES_AT_ONCE", 40)
+    names = ["random", "reference"]
+    alone = list(arena.all_pairs(names, 2, 100, 3))
+    told = []
+    assert list(arena.all_pairs(names, 2, 100, 3, 2, told.append)) == alone
+    assert told == [40, 40, 20]
+    assert [pair[:2] for pair in alone] == [("random", "reference"), ("reference", "random")]
+
+
+def test_the_same_deals_for_every_pairing(tables):
+    list(arena.all_pairs(["random", "reference", "greedy"], 2, 10, 0))
+    assert len(tables) == 3
+    assert all((table.rows_at_start == tables[0].rows_at_start).all() for table in tables)
+
+
+@pytest.mark.parametrize("players", [2, 4])
+def test_ratings_are_the_odds_of_the_shares(players):
+    """Known strengths of 0, 100 and 300 points come back from the shares that they give."""
+    names, points = ["a", "b", "c"], [0.0, 100.0, 300.0]
+    strength = {name: 10 ** (elo / 400) for name, elo in zip(names, points, strict=True)}
+    pairs = {}
+    for one in names:
+        for other in names:
+            share = strength[one] / (strength[one] + (players - 1) * strength[other])
+            if one != other:
+                pairs[one, other] = arena.Score(1000, share, 0, 1, (), 0, 0, 0)
+    assert list(arena.ratings(pairs, names, players).values()) == pytest.approx(points, abs=1)
 
 
 def test_command_takes_other_players_seeds_and_runs(capsys, tmp_path):
@@ -242,7 +311,7 @@ def test_command_takes_other_players_seeds_and_runs(capsys, tmp_path):
     name = f"ppo:{tmp_path}"
     options = ["--num-players", "3", "--games", "30"]
     assert arena.main(["random", "reference", name, *options]) == 0
-    lines = capsys.readouterr().out.splitlines()[1:]
+    lines = capsys.readouterr().out.split("\n\n")[0].splitlines()[1:]
     assert len(lines) == 6
     pairs = {tuple(line.split()[:2]) for line in lines}
     assert ("random", name) in pairs
@@ -301,7 +370,8 @@ def test_a_broken_weights_file_ends_with_one_line(capsys, tmp_path):
 def test_bad_command_in_a_process():
     code, output, errors = run_python("-m", "agents.arena", "nonsense")
     assert (code, output) == (2, "")
-    assert_one_line_of_error(errors, COMMAND, "nonsense", "'random', 'reference', 'ppo:RUN'")
+    assert_one_line_of_error(errors, COMMAND, "nonsense", agents.names())
+    assert agents.names() == "random, greedy, reference, heuristic, search:BUDGET, ppo:RUN"
 
 
 # --- Names -------------------------------------------------------------------------------------
