@@ -62,18 +62,15 @@ def choose(masks: Any, stream: Any, actions: Any) -> None:
 
 
 @njit(nogil=True)
-def play_on(
-    games: Any, streams: Any, rules: Any, masks: Any, observations: Any, steps: int
-) -> None:
-    """Random play by the engine alone."""
-    for _ in range(steps):
-        for i in range(len(games)):
-            legal = engine.legal_actions(games[i], rules[0])
-            engine.apply_action(games[i], rules[0], engine.random_action(legal, streams[i]))
-            engine.run_chance(games[i], rules[0], streams[i])
-            if games[i].phase == engine.OVER:
-                engine.deal(games[i], rules[0], streams[i])
-            engine.inform(games[i], rules[0], np.int64(games[i].seat), masks[i], observations[i])
+def play_on(games: Any, streams: Any, rules: Any, masks: Any, observations: Any) -> None:
+    """A step of random play by the engine alone."""
+    for i in range(len(games)):
+        legal = engine.legal_actions(games[i], rules[0])
+        engine.apply_action(games[i], rules[0], engine.random_action(legal, streams[i]))
+        engine.run_chance(games[i], rules[0], streams[i])
+        if games[i].phase == engine.OVER:
+            engine.deal(games[i], rules[0], streams[i])
+        engine.inform(games[i], rules[0], np.int64(games[i].seat), masks[i], observations[i])
 
 
 def new_stream() -> np.ndarray[Any, Any]:
@@ -88,7 +85,7 @@ def engine_loop(games: int, players: int, threads: int) -> Iterator[int]:
     observations = as_records(batch.observations, engine.OBSERVATION)
     args = batch.games, batch.stream_records, batch.variant.rules, masks, observations
     while True:
-        play_on(*args, 1)
+        play_on(*args)
         yield games
 
 
@@ -148,22 +145,7 @@ def gymnasium_env(games: int, players: int, threads: int) -> Iterator[int]:
 
 def pettingzoo_aec(games: int, players: int, threads: int) -> Iterator[int]:
     """One PettingZoo AEC env without wrappers; the steps of agents that are done count not."""
-    env = alles_kaese_v0.raw_env(num_players=players)
-    rng = np.random.default_rng(0)
-    env.reset(seed=0)
-    tickets = rng.random(4096)
-    number = 0
-    while True:
-        for _ in env.agent_iter():
-            observation, _, terminated, _, _ = env.last()
-            if terminated:
-                env.step(None)
-                continue
-            legal = np.flatnonzero(observation["action_mask"])
-            number = (number + 1) % len(tickets)
-            env.step(int(legal[int(tickets[number] * len(legal))]))
-            yield 1
-        env.reset()
+    return peers.aec_game(alles_kaese_v0.raw_env(num_players=players))
 
 
 BATCHED: dict[str, Callable[[int, int, int], Iterator[int]]] = {
