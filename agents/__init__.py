@@ -15,11 +15,9 @@ __all__ = ["Agent", "RandomAgent", "ReferenceAgent", "make"]
 
 
 def _make_ppo(run: str) -> Agent:
-    from agents.ppo import PPOAgent
+    from agents.ppo import PRETRAINED, PPOAgent
 
-    if not run:
-        raise ValueError('agent is "ppo"; allowed: "ppo:RUN" with a run directory of train.py')
-    return PPOAgent.load(run)
+    return PPOAgent.load(run or PRETRAINED)
 
 
 def _make_search(budget: str) -> Agent:
@@ -36,7 +34,7 @@ AGENTS: dict[str, Callable[[str], Agent]] = {
     "search": _make_search,
     "ppo": _make_ppo,
 }
-ARGUMENTS = {"search": "BUDGET", "ppo": "RUN"}
+ARGUMENTS = {"search": "BUDGET", "ppo": "RUN"}  # without one, ppo is the trained network at hand
 
 
 def names() -> str:
@@ -48,9 +46,10 @@ def make(name: str) -> Agent:
     """An agent by its name, such as "reference", "search:400" or "ppo:RUN".
 
     Args:
-        name: the name, for some agents followed by a colon and an argument: for ``ppo`` a run
-            directory of ``train.py`` or a weights file in it, for ``search`` its budget: 400
-            for so many play-outs an action, 100ms for so long a decision.
+        name: the name, for some agents followed by a colon and an argument: for ``search`` its
+            budget: 400 for so many play-outs an action, 100ms for so long a decision; for ``ppo``
+            a run directory of ``train.py`` or a weights file in it, or nothing for the network
+            that comes with the project (``agents/pretrained``).
 
     Raises:
         ValueError: there is no such agent, or its argument is not what is allowed.

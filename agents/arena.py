@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -29,6 +29,7 @@ import agents
 from agents.agent import Agent
 from agents.command_line import Parser
 from agents.files import replacing
+from agents.plots import heat_map
 from alles_kaese_env import GameBatch, Variant
 from alles_kaese_env.seeding import as_seed, streams_of
 from alles_kaese_env.variant import whole_number
@@ -186,6 +187,7 @@ def all_pairs(
     seed: int,
     processes: int = 1,
     on_part: Callable[[int], None] = lambda games: None,
+    only: str | None = None,
 ) -> Iterator[tuple[str, str, Score]]:
     """The score of each agent against a table of each other one, on the same deals.
 
@@ -199,11 +201,10 @@ def all_pairs(
         seed: of deals, dice and agents.
         processes: that play side by side.
         on_part: is told how many games have been played since it was last told.
+        only: the agent whose pairs are played; None plays all.
     """
     deals = _deals(num_players, games, seed)
-    pairings = list(itertools.permutations(names, 2)) or [(names[0], names[0])]
-    if num_players == 2:
-        pairings = list(itertools.combinations(names, 2)) or pairings
+    pairings = _pairings(names, num_players, only)
     tasks = [
         (name, other, streams, num_players, seed, number)
         for name, other in pairings
@@ -219,6 +220,13 @@ def all_pairs(
             if num_players == 2 and name != other:
                 yield other, name, _score(parts, is_other=True)
             parts = []
+
+
+def _pairings(names: Sequence[str], num_players: int, only: str | None) -> list[tuple[str, str]]:
+    """Who meets whom; with two players a pairing counts for both sides."""
+    choose = itertools.combinations if num_players == 2 else itertools.permutations
+    pairings = list(choose(names, 2)) or [(names[0], names[0])]
+    return [pair for pair in pairings if only in (None, *pair)]
 
 
 def _parts(tasks: Sequence[Task], processes: int) -> Iterator[Part]:
@@ -276,25 +284,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         as_seed(options.seed)
         for name in names:
             _agent(name)
+        if options.only not in (None, *names):
+            raise ValueError(f"--only is {options.only!r}; allowed: {', '.join(names)}")
     except ValueError as error:
         parser.error(str(error))
     pairs = play_and_print(names, options)
     rows = [
-        dict(
-            zip(
-                PAIR_FIELDS,
-                (*pair, options.num_players, score.games, score.share, score.low, score.high),
-                strict=True,
-            )
-        )
-        for pair, score in pairs.items()
+        {"agent": name, "against": other, "num_players": options.num_players, **asdict(score)}
+        for (name, other), score in pairs.items()
     ]
     if options.json:
         with replacing(options.json) as temporary:
-            temporary.write_text(json.dumps({"pairs": rows}, indent=2) + "\n")
+            data = {"command": command_of(names, options), "pairs": rows}
+            temporary.write_text(json.dumps(data, indent=2) + "\n")
     if options.csv:
         with replacing(options.csv) as temporary, open(temporary, "w", newline="") as stream:
-            writer = csv.DictWriter(stream, PAIR_FIELDS)
+            writer = csv.DictWriter(stream, PAIR_FIELDS, extrasaction="ignore")
             writer.writeheader()
             writer.writerows(rows)
     if options.plot:
@@ -314,6 +319,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("agents", nargs="+", metavar="AGENT", help=agents.names())
     add("--num-players", type=int, default=2, choices=range(2, 7))
     add("--games", type=int, default=20_000, help="of each pair (%(default)s)")
+    add("--only", metavar="AGENT", help="of all pairs those of this agent")
     add("--seed", type=int, default=0)
     cores = os.cpu_count() or 1
     add("--processes", type=int, default=1, help=f"side by side (1; cores here: {cores})")
@@ -321,6 +327,13 @@ def build_parser() -> argparse.ArgumentParser:
     add("--csv", type=Path, metavar="FILE", help="the pairs")
     add("--plot", type=Path, metavar="FILE", help="a heat map of the win shares, PNG or SVG")
     return parser
+
+
+def command_of(names: Sequence[str], options: argparse.Namespace) -> str:
+    """The command that plays the same games."""
+    words = ["python -m agents.arena", *names, "--num-players", options.num_players]
+    words += ["--games", options.games, "--seed", options.seed]
+    return " ".join(map(str, words + (["--only", options.only] if options.only else [])))
 
 
 def play_and_print(names: Sequence[str], options: argparse.Namespace) -> Pairs:
@@ -331,7 +344,7 @@ def play_and_print(names: Sequence[str], options: argparse.Namespace) -> Pairs:
     pairs: Pairs = {}
     shape = options.num_players, options.games, options.seed, options.processes
     with progress_bar(names, options) as on_part:
-        for name, other, score in all_pairs(names, *shape, on_part):
+        for name, other, score in all_pairs(names, *shape, on_part, options.only):
             pairs[name, other] = score
             seats = " ".join(f"{share:.3f}" for share in score.per_seat)
             print(
@@ -340,7 +353,7 @@ def play_and_print(names: Sequence[str], options: argparse.Namespace) -> Pairs:
                 f"{score.seconds * 1000:>9.3f}  {seats}",
                 flush=True,
             )
-    if len(names) > 2:
+    if len(names) > 2 and options.only is None:
         print_ratings(pairs, names, options.num_players)
     return pairs
 
@@ -356,10 +369,10 @@ def progress_bar(
     from rich.console import Console
     from rich.progress import Progress
 
-    number = max(1, len(names) * (len(names) - 1)) // (2 if options.num_players == 2 else 1)
+    number = len(_pairings(names, options.num_players, options.only))
     deals = -(-options.games // options.num_players)
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("games", total=max(1, number) * deals * options.num_players)
+        task = progress.add_task("games", total=number * deals * options.num_players)
         yield lambda games: progress.advance(task, games)
 
 
@@ -376,28 +389,11 @@ def print_ratings(pairs: Pairs, names: Sequence[str], num_players: int) -> None:
 
 
 def draw(pairs: Pairs, names: Sequence[str], num_players: int, file: Path) -> None:
-    """A heat map: the share of the agent of the row against that of the column."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
+    """A heat map of the win shares."""
     shares = np.full((len(names), len(names)), np.nan)
     for (name, other), score in pairs.items():
         shares[names.index(name), names.index(other)] = score.share
-    size = 2 + 0.9 * len(names)
-    figure, axes = plt.subplots(figsize=(size + 1, size), layout="constrained")
-    even = 1 / num_players
-    image = axes.imshow(shares, cmap="RdBu_r", vmin=0, vmax=2 * even)
-    for row, column in zip(*np.nonzero(~np.isnan(shares)), strict=True):
-        axes.text(column, row, f"{shares[row, column]:.3f}", ha="center", va="center")
-    axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
-    axes.set_yticks(range(len(names)), names)
-    axes.set_title(f"Win share of the row against the column, {num_players} players")
-    figure.colorbar(image, ax=axes, label=f"even: {even:.3f}")
-    with replacing(file) as temporary:
-        figure.savefig(temporary, dpi=150)
-    plt.close(figure)
+    heat_map(shares, names, num_players, file)
 
 
 if __name__ == "__main__":

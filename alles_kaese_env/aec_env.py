@@ -12,12 +12,14 @@ from pettingzoo.utils import wrappers
 
 from alles_kaese_env.actions import as_action
 from alles_kaese_env.batch import GameBatch
-from alles_kaese_env.engine import NUM_ACTIONS
+from alles_kaese_env.engine import NUM_ACTIONS, OVER
 from alles_kaese_env.observation import OBSERVATION
-from alles_kaese_env.render.text import render_text
+from alles_kaese_env.render.renderer import MODES, RENDER_FPS, Frame, Renderer
+from alles_kaese_env.replay.game import PUBLIC, Perspective, Replay
 from alles_kaese_env.scripted import ScriptedDeal
 from alles_kaese_env.seeding import as_seed, streams_of
-from alles_kaese_env.variant import Variant, one_of
+from alles_kaese_env.state import State, make_state, open_state
+from alles_kaese_env.variant import Variant, whole_number
 
 Observation = dict[str, npt.NDArray[Any]]
 
@@ -41,7 +43,11 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N80
 
     Args:
         num_players: 2 to 6.
-        render_mode: None, or "ansi" for a text of what the agent to act may know.
+        render_mode: None; "ansi" for a text; "rgb_array" for an array (640, 1024, 3) uint8; "human"
+            for a window that follows by itself. The last two need the extra ``render``.
+        perspective: what `render` shows: "public" for what everybody sees, a seat for what it may
+            know, or "all" for every front that anybody has seen.
+        record: write down every game for `replay`.
         **variant: the other fields of `Variant`: traps, copies, row_size, trap_limit, burn.
 
     `reset` takes the seeds and options of `AllesKaeseEnv.reset`. `step` raises `ValueError` for
@@ -52,20 +58,24 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N80
     """
 
     metadata = {  # noqa: RUF012 - as PettingZoo has it
-        "render_modes": ["ansi"],
+        "render_modes": MODES,
         "name": "alles_kaese_v0",
         "is_parallelizable": False,
-        "render_fps": 2,
+        "render_fps": RENDER_FPS,
     }
 
     def __init__(
-        self, num_players: int = 2, render_mode: str | None = None, **variant: Any
+        self,
+        num_players: int = 2,
+        render_mode: str | None = None,
+        perspective: Perspective = PUBLIC,
+        record: bool = False,
+        **variant: Any,
     ) -> None:
         super().__init__()
-        if render_mode is not None:
-            one_of("render_mode", render_mode, self.metadata["render_modes"])
         self.render_mode = render_mode
         self.variant = Variant.from_fields(num_players=num_players, **variant)
+        self._renderer = Renderer(render_mode, perspective, self.variant)
         self.possible_agents = [f"player_{seat}" for seat in range(self.variant.num_players)]
         mask = gymnasium.spaces.Box(0, 1, (NUM_ACTIONS,), np.int8)
         self.observation_spaces = {
@@ -76,7 +86,8 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N80
             agent: gymnasium.spaces.Discrete(NUM_ACTIONS) for agent in self.possible_agents
         }
         self._seat_of = {agent: seat for seat, agent in enumerate(self.possible_agents)}
-        self._batch = GameBatch(1, self.variant)
+        record = record or render_mode is not None  # to show what was done
+        self._batch = GameBatch(1, self.variant, record=record)
         self._row = np.zeros(1, np.int64)
         self._action = np.zeros(1, np.int64)
         self._illegal = np.zeros(1, bool)
@@ -99,6 +110,11 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N80
             self._batch.streams[:] = streams_of(number, 1)
         self._batch.deal(self._row, script)
         self._batch.look(self._row)
+        self._begin()
+        self._follow()
+
+    def _begin(self) -> None:
+        """All agents are in the game, which goes on."""
         self.agents = self.possible_agents[:]
         self.rewards = dict.fromkeys(self.agents, 0.0)
         self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
@@ -123,6 +139,7 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N80
             self._end()
         else:
             self.agent_selection = self.possible_agents[int(self._batch.seats[0])]
+        self._follow()
 
     def observe(self, agent: str) -> Observation:
         """What an agent knows now, and what it may do."""
@@ -136,17 +153,68 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N80
             mask = np.zeros(NUM_ACTIONS, np.int8)
         return {"observation": observation, "action_mask": mask}
 
-    def render(self) -> str | None:
-        """The table as the agent to act may see it, with ``render_mode="ansi"``."""
+    def replay(self, **options: Any) -> Replay:
+        """The game as it went up to now, with ``record=True``; see `GameBatch.replay`."""
+        return self._batch.replay(0, **options)
+
+    def get_state(self) -> State:
+        """The game, its random stream and how far it is, to save and restore it in mid-game.
+
+        Plain data for `set_state` and `alles_kaese_env.state.save_state`, without a stacked deck.
+        It holds more than any agent may know. Take it of `raw_env`, or of ``env().unwrapped``.
+
+        Raises:
+            gymnasium.error.ResetNeeded: there is no game yet.
+            ValueError: `TerminateIllegalWrapper` has broken the game off.
+        """
+        self._check_begun()
+        gone = len(self.possible_agents) - len(self.agents)
+        ended = [*self.terminations.values(), *self.truncations.values()]
+        if (any(ended) or gone) and not self._batch.over[0]:
+            raise ValueError(
+                "the game was broken off; allowed: a state of one that goes on or ended"
+            )
+        return make_state("raw_env", batch=self._batch.get_state(), dead_steps=gone)
+
+    def set_state(self, state: State) -> None:
+        """Go on from a state of an environment with the same arguments.
+
+        Raises:
+            ValueError: the state is of another version or other rules, or none that can occur.
+        """
+        open_state(state, "raw_env", ("batch", "dead_steps"))
+        games, _ = self._batch.checked_state(state["batch"])
+        is_over = games["phase"][0] == OVER
+        most = len(self.possible_agents) if is_over else 0
+        gone = whole_number("state['dead_steps']", state["dead_steps"], 0, most)
+        self._batch.set_state(state["batch"])
+        self._begin()
+        if is_over:
+            self._end()
+        for _ in range(gone):
+            self._was_dead_step(None)
+
+    def render(self) -> Frame | None:
+        """The table as ``perspective`` sees it: text, array, or None where a window shows it.
+
+        Raises:
+            gymnasium.error.ResetNeeded: there is no game yet.
+        """
         if self.render_mode is None:
-            gymnasium.logger.warn('render was called without a render_mode; allowed: "ansi"')
+            allowed = ", ".join(f'"{mode}"' for mode in MODES)
+            gymnasium.logger.warn(f"render was called without a render_mode; allowed: {allowed}")
             return None
         self._check_begun()
-        seat = int(self._batch.seats[0])
-        return render_text(self._batch.observations[0], self.variant, seat)
+        return self._renderer.render(self._batch, 0, int(self._batch.seats[0]))
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Close the window, if there is one."""
+        self._renderer.close()
+
+    def _follow(self) -> None:
+        """Show the new table in the window, if there is one."""
+        if self.render_mode == "human":
+            self.render()
 
     def _check_begun(self) -> None:
         if not hasattr(self, "agent_selection"):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,18 @@ import numpy.typing as npt
 
 from alles_kaese_env import engine
 from alles_kaese_env.actions import as_whole_numbers, illegal_action
+from alles_kaese_env.replay.game import Perspective, Replay
+from alles_kaese_env.replay.recorder import Recorder
 from alles_kaese_env.scripted import ScriptedDeal
-from alles_kaese_env.seeding import streams_of
+from alles_kaese_env.seeding import MAX_SEED, streams_of
+from alles_kaese_env.state import (
+    State,
+    checked_array,
+    checked_games,
+    checked_variant,
+    make_state,
+    open_state,
+)
 from alles_kaese_env.variant import Variant, whole_number
 
 Rows = npt.NDArray[np.int64]
@@ -37,6 +48,8 @@ class GameBatch:
         threads: how many threads share the work of a call. More than one pays from some
             thousand games on.
         autoreset: deal games anew in the step that ends them.
+        record: write down every game for `replay`. Steps then go outcome by outcome, much slower,
+            to the same games.
 
     Attributes (arrays of the batch, rewritten by `step`, `reset` and `set_state`; copy what you
     want to keep, and write into none of them):
@@ -67,6 +80,7 @@ class GameBatch:
         seed: int | None = None,
         threads: int = 1,
         autoreset: bool = False,
+        record: bool = False,
     ) -> None:
         self.num_games = whole_number("num_games", num_games, 1, 2**31 - 1)
         self.variant = Variant() if variant is None else variant
@@ -82,6 +96,7 @@ class GameBatch:
         self._legal = np.zeros(num_games, np.int64)  # the masks as bits
         self._all_rows = np.arange(num_games)
         self.script: ScriptedDeal | None = None
+        self.recorder = Recorder(num_games) if record else None
         self._pool: ThreadPoolExecutor | None = None
         self._pool_pid = 0
         self._bind()
@@ -139,11 +154,13 @@ class GameBatch:
         which = self._rows(rows)
         chosen = as_whole_numbers(actions, len(which))
         self.check(chosen, which)
-        if self.script is None:
+        if not self.goes_by_outcomes:
             self._share(which, lambda part: self._advance(which[part], chosen[part]))
-        else:
-            self.attempt(chosen, which, np.zeros(self.num_games, bool))
-            self.look(which)
+            return
+        self.attempt(chosen, which, np.zeros(self.num_games, bool))
+        self.look(which)
+        if self.autoreset and self.script is None:
+            self._deal_what_ended(which[self.over[which]])
 
     def random_actions(self, rows: npt.ArrayLike | None = None) -> npt.NDArray[np.int64]:
         """A random legal action for each row, drawn from the game's stream; 0 where it is over."""
@@ -172,34 +189,68 @@ class GameBatch:
         )
         return observations
 
-    def get_state(self) -> dict[str, Any]:
-        """A copy of the games and their streams, to be pickled or handed to `set_state`."""
-        return {
-            "rules_version": engine.RULES_VERSION,
-            "variant": self.variant,
-            "games": self.games.copy(),
-            "streams": self.streams.copy(),
-        }
+    def get_state(self) -> State:
+        """A copy of the games and their streams for `set_state`, plain data (see `state.py`).
 
-    def set_state(self, state: dict[str, Any]) -> None:
+        It holds more than any seat knows, and no script. ``over`` and ``payoffs`` of the last
+        step belong to it only as far as they follow from the games.
+        """
+        return make_state(
+            "GameBatch",
+            variant=asdict(self.variant),
+            games=self.games.copy(),
+            streams=self.streams.copy(),
+        )
+
+    def set_state(self, state: State) -> None:
         """Go on from a state of `get_state`, of a batch of the same size and variant.
 
         Raises:
-            ValueError: the state is of another version, variant or number of games.
+            ValueError: the state is of another version, variant or number of games, or holds what
+                cannot occur. Nothing is changed then.
         """
-        allowed = {
-            "rules_version": engine.RULES_VERSION,
-            "variant": self.variant,
-            "number of games": self.num_games,
-        }
-        for name, value in allowed.items():
-            given = len(state["games"]) if name == "number of games" else state[name]
-            if given != value:
-                raise ValueError(f"state has {name} {given}; allowed: {value}")
-        self.games[:] = state["games"]
-        self.streams[:] = state["streams"]
+        games, streams = self.checked_state(state)
+        self.games[:] = games
+        self.streams[:] = streams
         self.script = None
+        if self.recorder is not None:
+            self.recorder.lose_track()
         self.look(self._all_rows)
+
+    def replay(
+        self,
+        row: int = 0,
+        *,
+        perspective: Perspective = "public",
+        previous: bool = False,
+        names: Sequence[str] = (),
+    ) -> Replay:
+        """A game as it went up to now, to be saved or stepped through.
+
+        Args:
+            row: which game.
+            perspective: "public" for what everybody saw; a seat for what that seat saw; "all" for
+                everything, private knowledge of all seats included.
+            previous: the game before the present one of this row, where games begin anew.
+            names: who sits on each seat, for people.
+
+        Raises:
+            ValueError: the batch was made without ``record=True``, there is no such game or
+                perspective, or the game did not begin in this batch (`set_state`).
+        """
+        if self.recorder is None:
+            raise ValueError("no game was recorded; allowed: replay() of what has record=True")
+        number = whole_number("row", row, 0, self.num_games - 1)
+        recording = self.recorder.previous[number] if previous else self.recorder.present[number]
+        if recording is None:
+            raise ValueError(f"row {number} has no previous game; allowed: previous=False")
+        if not recording.is_whole:
+            raise ValueError(
+                f"the deal of game {number} is not recorded, since its state was set; "
+                "allowed: replay() after the next reset"
+            )
+        who = names or recording.names
+        return Replay(self.variant, recording.events, names=who).seen_by(perspective)
 
     def _rows(self, rows: npt.ArrayLike | None) -> Rows:
         if rows is None:
@@ -220,6 +271,18 @@ class GameBatch:
 
     # What follows is for faces that stand on a batch: rows are int64 and known to be right.
 
+    def checked_state(self, state: State) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint64]]:
+        """The games and the streams of a state, if `set_state` may take it; else `ValueError`."""
+        open_state(state, "GameBatch", ("variant", "games", "streams"))
+        checked_variant(state, self.variant)
+        games = checked_games(state, self.num_games, self.variant)
+        return games, checked_array(state, "streams", self.streams, 0, MAX_SEED)
+
+    @property
+    def goes_by_outcomes(self) -> bool:
+        """Whether somebody wants to say or to know each chance outcome."""
+        return self.script is not None or self.recorder is not None
+
     def _bind(self) -> None:
         """Make the records that the engine takes in place of some arrays, over their memory."""
         self.stream_records = as_records(self.streams, engine.STREAM)
@@ -238,11 +301,13 @@ class GameBatch:
         if script is not None and self.num_games > 1:
             raise ValueError(f"script is given for {self.num_games} games; allowed: for 1 game")
         self.script = script
-        if script is None:
+        if not self.goes_by_outcomes:
             engine.deal_games(self.games, self.stream_records, self.variant.rules, rows)
-        else:
-            engine.clear_games(self.games, self.variant.rules, rows)
-            self._follow(script)
+            return
+        if self.recorder is not None:
+            self.recorder.begin(rows)
+        engine.clear_games(self.games, self.variant.rules, rows)
+        self._run_chance(rows)
 
     def check(self, actions: npt.NDArray[np.int64], rows: Rows) -> None:
         """Raise `ValueError` if an action is illegal."""
@@ -259,11 +324,14 @@ class GameBatch:
         ``illegal`` (B,) says afterwards where the action was illegal and nothing was changed.
         """
         args = self.games, self.stream_records, self.variant.rules, rows, actions, illegal
-        if self.script is None:
+        if not self.goes_by_outcomes:
             engine.try_games(*args)
-        else:
-            engine.act_games(*args)
-            self._follow(self.script)
+            return
+        engine.act_games(*args)
+        if self.recorder is not None:
+            is_legal = ~illegal[rows]
+            self.recorder.decide(rows[is_legal], actions[is_legal])
+        self._run_chance(rows)
 
     def look(self, rows: Rows, seats: npt.NDArray[np.int64] | None = None) -> None:
         """Bring all that follows from the records up to date.
@@ -284,16 +352,26 @@ class GameBatch:
             self.games, self.stream_records, rules, rows, actions, autoreset, *self.views
         )
 
-    def _follow(self, script: ScriptedDeal) -> None:
-        """Let chance have what the script says, up to the next decision."""
-        rules, rows = self.variant.rules, self._all_rows
-        outcomes = np.zeros(1, np.int64)
-        while self.games["phase"][0] < engine.DECISION:
-            outcome = script.outcome(self.games[0])
-            if outcome is None:
+    def _deal_what_ended(self, rows: Rows) -> None:
+        """Deal anew after a look at the end, and keep ``over`` and ``payoffs`` of the end."""
+        payoffs = self.payoffs[rows]
+        self.deal(rows)
+        self.look(rows)
+        self.over[rows] = True
+        self.payoffs[rows] = payoffs
+
+    def _run_chance(self, rows: Rows) -> None:
+        """Let chance have what the script says or what is drawn, up to the next decisions."""
+        rules = self.variant.rules
+        while len(rows := rows[self.games["phase"][rows] < engine.DECISION]):
+            outcomes = np.zeros(len(rows), np.int64)
+            scripted = None if self.script is None else self.script.outcome(self.games[0])
+            if scripted is None:
                 engine.sample_games(self.games, self.stream_records, rules, rows, outcomes)
             else:
-                outcomes[0] = outcome
+                outcomes[0] = scripted
+            if self.recorder is not None:
+                self.recorder.happen(rows, outcomes)
             engine.chance_games(self.games, rules, rows, outcomes)
 
     def _share(self, rows: Rows, work: Callable[[slice], None]) -> None:

@@ -12,11 +12,13 @@ import numpy.typing as npt
 from alles_kaese_env.actions import as_action
 from alles_kaese_env.engine import NUM_ACTIONS
 from alles_kaese_env.observation import OBSERVATION
-from alles_kaese_env.render.text import render_text
+from alles_kaese_env.render.renderer import MODES, RENDER_FPS, Frame, Renderer
+from alles_kaese_env.replay.game import Perspective, Replay
 from alles_kaese_env.scripted import ScriptedDeal
 from alles_kaese_env.seeding import as_seed, drawn_streams, streams_of
 from alles_kaese_env.single_seat import Opponent, SingleSeatGames
-from alles_kaese_env.variant import Variant, one_of
+from alles_kaese_env.state import State
+from alles_kaese_env.variant import Variant
 
 Info = dict[str, Any]
 
@@ -53,7 +55,11 @@ class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         reward: "win" or "shaped".
         on_illegal: what an illegal action of the learner does: "forfeit" ends the episode with
             the payoff of a lost game, "raise" raises `ValueError`. The game is not changed.
-        render_mode: None, or "ansi" for a text that shows what the learner may know.
+        render_mode: None; "ansi" for a text; "rgb_array" for an array (640, 1024, 3) uint8; "human"
+            for a window that follows by itself. The last two need the extra ``render``.
+        perspective: what `render` shows: None for what the learner may know, "public" for what
+            everybody sees, another seat, or "all" for every front that anybody has seen.
+        record: write down every game for `replay`, from the next deal on.
         **variant: the other fields of `Variant`: traps, copies, row_size, trap_limit, burn.
 
     `reset(seed=...)` takes 0 to 2^64 - 1. `reset(options={"deck": ..., "dice": ...})` deals a
@@ -67,7 +73,7 @@ class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
     v0: first version.
     """
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 2}  # noqa: RUF012 - as Gymnasium has it
+    metadata = {"render_modes": MODES, "render_fps": RENDER_FPS}  # noqa: RUF012 - as Gymnasium has it
 
     def __init__(
         self,
@@ -77,15 +83,17 @@ class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         reward: str = "win",
         on_illegal: str = "forfeit",
         render_mode: str | None = None,
+        perspective: Perspective | None = None,
+        record: bool = False,
         **variant: Any,
     ) -> None:
-        if render_mode is not None:
-            one_of("render_mode", render_mode, self.metadata["render_modes"])
         self.variant = Variant.from_fields(num_players=num_players, **variant)
         self.observation_space: gymnasium.spaces.Box[Any] = OBSERVATION.space()
         self.action_space = gymnasium.spaces.Discrete(NUM_ACTIONS)
+        self._renderer = Renderer(render_mode, perspective, self.variant)
         self.render_mode = render_mode
-        self._games = SingleSeatGames(1, self.variant, opponents, seat, reward, on_illegal)
+        record = record or render_mode is not None  # to show what was done
+        self._games = SingleSeatGames(1, self.variant, opponents, seat, reward, on_illegal, record)
         self._rows = np.zeros(1, np.int64)
         self._action = np.zeros(1, np.int64)
         self._is_seeded = False
@@ -103,6 +111,7 @@ class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
             self._games.seed(drawn_streams(self.np_random, 1), self.np_random)
         self._is_seeded = True
         self._games.deal(self._rows, script)
+        self._follow()
         return self._observation(), self._info()
 
     def step(self, action: Any) -> tuple[npt.NDArray[np.float32], float, bool, bool, Info]:
@@ -110,25 +119,67 @@ class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         self._action[0] = as_action(action)
         games = self._games
         games.step(self._action, self._rows)
+        self._follow()
         info = self._info()
         if games.illegal[0]:
             info["illegal_action"] = True
         terminated = bool(games.terminated[0])
         return self._observation(), float(games.rewards[0]), terminated, False, info
 
+    def get_state(self) -> State:
+        """The game, its random streams and how far it is, to save and restore it in mid-game.
+
+        Plain data for `set_state` and `alles_kaese_env.state.save_state`; the opponents are no
+        part of it, and neither is a stacked deck. It holds more than the learner may know.
+
+        Raises:
+            gymnasium.error.ResetNeeded: there is no game yet.
+        """
+        return self._games.get_state()
+
+    def set_state(self, state: State) -> tuple[npt.NDArray[np.float32], Info]:
+        """Go on from a state of an environment with the same arguments, as from `reset`.
+
+        Raises:
+            ValueError: the state is of another version or other rules, or none that can occur.
+        """
+        if not self._is_seeded:
+            self._games.rng = self.np_random
+        self._games.set_state(state)
+        self._is_seeded = True
+        self._follow()
+        return self._observation(), self._info()
+
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """The legal actions, (18,) bool, as sb3-contrib asks for them."""
         self._games.check_begun()
         return self._games.batch.masks[0].copy()
 
-    def render(self) -> str | None:
-        """The table as the learner may see it, with ``render_mode="ansi"``."""
+    def replay(self, **options: Any) -> Replay:
+        """The game as it went up to now, with ``record=True``; see `GameBatch.replay`."""
+        return self._games.batch.replay(0, **options)
+
+    def render(self) -> Frame | None:  # type: ignore[override]
+        """The table as ``perspective`` sees it: text, array, or None where a window shows it.
+
+        Raises:
+            gymnasium.error.ResetNeeded: there is no game yet.
+        """
         if self.render_mode is None:
-            gymnasium.logger.warn('render was called without a render_mode; allowed: "ansi"')
+            allowed = ", ".join(f'"{mode}"' for mode in MODES)
+            gymnasium.logger.warn(f"render was called without a render_mode; allowed: {allowed}")
             return None
         self._games.check_begun()
-        seat = int(self._games.seats[0])
-        return render_text(self._observation(), self.variant, seat)
+        return self._renderer.render(self._games.batch, 0, int(self._games.seats[0]))
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        self._renderer.close()
+
+    def _follow(self) -> None:
+        """Show the new table in the window, if there is one."""
+        if self.render_mode == "human":
+            self.render()
 
     def _observation(self) -> npt.NDArray[np.float32]:
         return self._games.batch.observations[0].copy()

@@ -14,10 +14,27 @@ from alles_kaese_env import engine
 from alles_kaese_env.actions import as_whole_numbers
 from alles_kaese_env.batch import GameBatch, Rows
 from alles_kaese_env.scripted import ScriptedDeal
+from alles_kaese_env.state import (
+    State,
+    checked_array,
+    generator_state,
+    make_state,
+    open_state,
+    set_generator_state,
+)
 from alles_kaese_env.variant import Variant, one_of, whole_number
 
 REWARDS = ("win", "shaped")
 ON_ILLEGAL = ("forfeit", "raise")
+SAVED = {  # the arrays of a state, by their attributes
+    "seats": "seats",
+    "rewards": "rewards",
+    "terminated": "terminated",
+    "illegal": "illegal",
+    "handed_over": "_handed_over",
+    "assigned": "_assigned",
+}
+BOUNDS = {"rewards": (-2, 2), "handed_over": (-1, 1), "terminated": (0, 1), "illegal": (0, 1)}
 MOST_DEALS = 1000  # until an episode has a decision; then there is no use in going on
 
 
@@ -75,6 +92,7 @@ class SingleSeatGames:
             Harada and Russell 1999).
         on_illegal: an illegal action of the learner ends its episode with the payoff of a lost
             game ("forfeit"), or raises ("raise"). The game is not changed by it.
+        record: write down every game for `GameBatch.replay`.
 
     Attributes (rewritten by each call):
         batch: the games. Its observations and masks are those of the learner.
@@ -93,9 +111,10 @@ class SingleSeatGames:
         seat: int | None = None,
         reward: str = "win",
         on_illegal: str = "forfeit",
+        record: bool = False,
     ) -> None:
         players = variant.num_players
-        self.batch = GameBatch(num_games, variant)
+        self.batch = GameBatch(num_games, variant, record=record)
         self.seat = None if seat is None else whole_number("seat", seat, 0, players - 1)
         self.reward = one_of("reward", reward, REWARDS)
         self.on_illegal = one_of("on_illegal", on_illegal, ON_ILLEGAL)
@@ -154,6 +173,8 @@ class SingleSeatGames:
             waiting = waiting[self.batch.over[waiting]]
             if not len(waiting):
                 break
+            if self.batch.recorder is not None:
+                self.batch.recorder.forget(waiting)
             if script is not None:
                 raise ValueError(
                     f"the game of options ends before seat {self.seats[0]} of the learner acts"
@@ -191,7 +212,7 @@ class SingleSeatGames:
             raise gymnasium.error.ResetNeeded("step was called without a game; call reset first")
         if self.on_illegal == "raise":
             batch.check(actions, rows)
-        if self._is_random and batch.script is None:
+        if self._is_random and not batch.goes_by_outcomes:
             args = batch.games, batch.stream_records, batch.variant.rules, rows, actions
             outcome = self.rewards, self.terminated
             engine.step_seats(*args, self.illegal, *batch.views, *outcome)
@@ -203,6 +224,47 @@ class SingleSeatGames:
         if self.reward == "shaped":
             self._spread_reward(rows)
         self.playing[rows] = ~self.terminated[rows]
+
+    def get_state(self) -> State:
+        """A copy of games, streams and episodes for `set_state`, plain data (see `state.py`).
+
+        It holds more than any seat knows. Opponents and a script are no part of it.
+
+        Raises:
+            gymnasium.error.ResetNeeded: no game was dealt.
+        """
+        self.check_begun()
+        return make_state(
+            "SingleSeatGames",
+            batch=self.batch.get_state(),
+            rng=generator_state(self.rng),
+            **{name: getattr(self, attribute).copy() for name, attribute in SAVED.items()},
+        )
+
+    def set_state(self, state: State) -> None:
+        """Go on from a state of `get_state`, of games made with the same arguments.
+
+        Raises:
+            ValueError: the state is of another version, variant or number of games or opponents,
+                or holds what cannot occur. Nothing is changed then.
+        """
+        open_state(state, "SingleSeatGames", ("batch", "rng", *SAVED))
+        games, _ = self.batch.checked_state(state["batch"])
+        last_seat, last_agent = self.batch.variant.num_players - 1, len(self._agents) - 1
+        bounds = {**BOUNDS, "seats": (0, last_seat), "assigned": (0, last_agent)}
+        arrays = {
+            name: checked_array(state, name, getattr(self, attribute), *bounds[name])
+            for name, attribute in SAVED.items()
+        }
+        check_episodes(games, arrays)
+        set_generator_state(self.rng, state["rng"])
+        self.batch.set_state(state["batch"])
+        for name, array in arrays.items():
+            getattr(self, SAVED[name])[:] = array
+        self.playing[:] = ~self.terminated
+        self.batch.look(np.arange(len(self.seats)), self.seats)
+        self.batch.masks[self.illegal] = False  # as after the step that ended the episode
+        self._is_learners_view = True
 
     def _checked_opponents(self, opponents: Any) -> list[Agent | None]:
         players = self.batch.variant.num_players
@@ -234,6 +296,8 @@ class SingleSeatGames:
             self.seats[rows] = self.seat
         self._assign(rows)
         self.batch.deal(rows, script)
+        if self.batch.recorder is not None:
+            self.batch.recorder.name_seats(rows, self.seats, self.batch.variant.num_players)
         self._to_learner(rows)
 
     def _assign(self, rows: Rows) -> None:
@@ -251,7 +315,7 @@ class SingleSeatGames:
         """Let the opponents play up to the learner's next decision or the end."""
         batch = self.batch
         self._is_learners_view = False
-        if self._is_random and batch.script is None:
+        if self._is_random and not batch.goes_by_outcomes:
             args = batch.games, batch.stream_records, batch.variant.rules
             engine.play_random(*args, rows, self.seats)
         else:
@@ -310,3 +374,15 @@ class SingleSeatGames:
         own = points[np.arange(len(rows)), self.seats[rows]]
         others = (points.sum(axis=1) - own) / (players - 1)
         return (own - others) * self.batch.variant.rules["per_point"][0]
+
+
+def check_episodes(games: npt.NDArray[np.void], arrays: dict[str, npt.NDArray[Any]]) -> None:
+    """Raise `ValueError` unless each episode of a state has ended or waits for its learner."""
+    is_over = games["phase"] == engine.OVER
+    waits = games["seat"] == arrays["seats"]
+    for row in np.flatnonzero(~(waits | is_over)):
+        raise ValueError(f"state has a game {row} in which it is not the learner's turn")
+    for row in np.flatnonzero(arrays["terminated"] != (is_over | arrays["illegal"])):
+        raise ValueError(
+            f"state has an episode {row} that has ended without its game, or not with it"
+        )

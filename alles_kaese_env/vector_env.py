@@ -14,8 +14,11 @@ from gymnasium.vector.utils import batch_space
 from alles_kaese_env.actions import as_actions
 from alles_kaese_env.engine import NUM_ACTIONS
 from alles_kaese_env.observation import OBSERVATION
+from alles_kaese_env.render.renderer import RENDER_FPS, Frame, Renderer
+from alles_kaese_env.replay.game import Perspective, Replay
 from alles_kaese_env.seeding import as_seed, drawn_streams, streams_of, streams_of_each
 from alles_kaese_env.single_seat import Opponent, SingleSeatGames
+from alles_kaese_env.state import State
 from alles_kaese_env.variant import Variant
 
 Info = dict[str, Any]
@@ -34,6 +37,8 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
             Gymnasium defines them.
         num_players, opponents, seat, reward, on_illegal, **variant: as in `AllesKaeseEnv`. With
             ``on_illegal="raise"`` no game is changed when one of the actions is illegal.
+        render_mode, perspective: as in `AllesKaeseEnv`, without a window.
+        record: write down every game for `replay`; then `render` shows more than the last turn.
 
     `reset(seed=...)` takes one seed for all games (their streams are words of one
     `SeedSequence`, so neighbouring seeds share none), or a sequence of B seeds or Nones.
@@ -46,7 +51,8 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
     """
 
     metadata = {  # noqa: RUF012 - as Gymnasium has it
-        "render_modes": [],
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": RENDER_FPS,
         "autoreset_mode": AutoresetMode.NEXT_STEP,
     }
 
@@ -60,14 +66,18 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
         on_illegal: str = "forfeit",
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
+        perspective: Perspective | None = None,
+        record: bool = False,
         **variant: Any,
     ) -> None:
-        if render_mode is not None:
-            raise ValueError(f"render_mode is {render_mode!r}; allowed: None")
         self.variant = Variant.from_fields(num_players=num_players, **variant)
-        self._games = SingleSeatGames(num_envs, self.variant, opponents, seat, reward, on_illegal)
+        modes: Any = self.metadata["render_modes"]
+        self._renderer = Renderer(render_mode, perspective, self.variant, modes)
+        self._games = SingleSeatGames(
+            num_envs, self.variant, opponents, seat, reward, on_illegal, record
+        )
         self.num_envs = self._games.batch.num_games
-        self.render_mode = None
+        self.render_mode = render_mode
         self.autoreset_mode = checked_mode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_observation_space = OBSERVATION.space()
@@ -114,10 +124,45 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
         truncated = np.zeros(self.num_envs, bool)
         return self._observations(), rewards, terminated, truncated, infos
 
+    def get_state(self) -> State:
+        """The games, their random streams and how far they are; see `AllesKaeseEnv.get_state`.
+
+        Raises:
+            gymnasium.error.ResetNeeded: there are no games yet.
+        """
+        return self._games.get_state()
+
+    def set_state(self, state: State) -> tuple[npt.NDArray[np.float32], Info]:
+        """Go on from a state of an environment with the same arguments, as from `reset`.
+
+        Raises:
+            ValueError: the state is of another version, other rules or another number of games,
+                or none that can occur.
+        """
+        if not self._is_seeded:
+            self._games.rng = self.np_random
+        self._games.set_state(state)
+        self._is_over = self._games.terminated.copy()
+        self._is_seeded = True
+        return self._observations(), self._infos(np.ones(self.num_envs, bool))
+
     def action_masks(self) -> Flags:
         """The legal actions of each game, (B, 18) bool."""
         self._games.check_begun()
         return self._games.batch.masks.copy()
+
+    def render(self) -> tuple[Frame | None, ...] | None:
+        """Each game as its learner, or ``perspective``, sees it: texts or arrays."""
+        if self.render_mode is None:
+            gymnasium.logger.warn('render was called without a render_mode; allowed: "rgb_array"')
+            return None
+        self._games.check_begun()
+        batch, seats = self._games.batch, self._games.seats.tolist()
+        return tuple(self._renderer.render(batch, row, seat) for row, seat in enumerate(seats))
+
+    def replay(self, row: int = 0, **options: Any) -> Replay:
+        """A game as it went up to now, with ``record=True``; see `GameBatch.replay`."""
+        return self._games.batch.replay(row, **options)
 
     def _seed(self, seed: Any, rows: npt.NDArray[np.int64]) -> None:
         """Begin the streams of these rows anew; without a seed they go on."""

@@ -28,8 +28,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from agents.training.config import Config
 from agents.training.run import new_model
-from agents.training.self_play import SelfPlay
-from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv
+from agents.training.self_play import SelfPlay, games_of
 
 PARTS = ("environment", "opponents", "policy forward", "update")
 
@@ -78,8 +77,8 @@ def measure(name: str, model: MaskablePPO, venv: Any, steps: int, callback: Any 
     model.learn(1, callback=callback)
     watch.watch("environment", venv, "step")
     watch.watch("environment", venv, "env_method")
-    if hasattr(venv, "games"):
-        watch.watch("opponents", venv.games, "_choose")
+    for part in getattr(venv, "parts", []):
+        watch.watch("opponents", part.games, "_choose")
     watch.watch("policy forward", model.policy, "forward")
     watch.watch("policy forward", model.policy, "predict_values")
     watch.watch("update", model, "train")
@@ -96,7 +95,7 @@ def measure(name: str, model: MaskablePPO, venv: Any, steps: int, callback: Any 
 def self_play(config: Config, steps: int) -> Run:
     """The learner of train.py."""
     torch.set_num_threads(config.threads)
-    venv = AllesKaeseVecEnv(config.num_envs, config.num_players, seed=config.seed)
+    venv = games_of(config)
     with tempfile.TemporaryDirectory() as pool:
         callback = SelfPlay(config.opponents, venv, Path(pool), config.seed)
         return measure(
@@ -134,7 +133,7 @@ def main() -> int:
             for opponents in options.opponents:
                 config = replace(
                     default,
-                    num_players=options.num_players,
+                    num_players=(options.num_players,),
                     num_envs=num_envs,
                     threads=threads,
                     opponents=opponents,

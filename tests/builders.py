@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from alles_kaese_env import DISCARD, OBSERVATION, PEEK, TAKE, GameBatch, Variant, encode_action
-from alles_kaese_env.engine import DECISION, GAME, MAX_HOLES
+from alles_kaese_env.engine import DECISION, MAX_HOLES
 from alles_kaese_env.scripted import ScriptedDeal
 
 PLAYERS = range(2, 7)
@@ -150,7 +150,6 @@ def mixed_states(variant, games, seed):
 def with_games(batch, games):
     """A new batch with these records in place of its own."""
     other = GameBatch(len(games), batch.variant, seed=0)
-    state = batch.get_state()
-    state["games"] = games.astype(GAME, copy=True)
-    other.set_state(state)
+    other.games[:] = games
+    other.look(np.arange(len(games)))
     return other

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import time
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -25,19 +27,20 @@ from agents.training.self_play import network_of
 
 YARDSTICKS = ("random", "reference")
 EVALUATIONS = 20  # in a run, evenly spread
-EVALUATION_GAMES = 4_000
-EVALUATION_FIELDS = ("step", "seconds", "against", "games", "share", "low", "high")
+EVALUATION_GAMES = 4_000  # against each yardstick, shared among the numbers of players
+EVALUATION_FIELDS = ("step", "seconds", "num_players", "against", "games", "share", "low", "high")
 
 
 class Evaluation(BaseCallback):
     """Measures the win share of the present policy, playing greedily, against fixed agents.
 
-    The policy that did best against the last of them is kept.
+    The policy that did best against the last of them is kept. ``latest`` holds the scores by
+    number of players and yardstick.
     """
 
-    def __init__(self, run: RunDirectory, num_players: int, total_steps: int) -> None:
+    def __init__(self, run: RunDirectory, num_players: Sequence[int], total_steps: int) -> None:
         super().__init__()
-        self.latest: dict[str, Score] = {}
+        self.latest: dict[tuple[int, str], Score] = {}
         self._run = run
         self._num_players = num_players
         self._every = max(1, total_steps // EVALUATIONS)
@@ -64,33 +67,52 @@ class Evaluation(BaseCallback):
         if rows and int(rows[-1]["step"]) >= self.model.num_timesteps:
             return
         agent = PPOAgent(network_of(self.model))
-        for name, yardstick in self._yardsticks.items():
-            score = win_share(
-                agent, yardstick, num_players=self._num_players, games=EVALUATION_GAMES, seed=1
-            )
-            self.latest[name] = score
-            self.logger.record(f"evaluation/share_against_{name}", score.share)
-            self._write(name, score)
+        games = EVALUATION_GAMES // len(self._num_players)
+        for players in self._num_players:
+            for name, yardstick in self._yardsticks.items():
+                score = win_share(agent, yardstick, num_players=players, games=games, seed=1)
+                self.latest[players, name] = score
+                self.logger.record(f"evaluation/{players}_players_{name}", score.share)
+                self._write(players, name, score)
         self._keep_best(agent)
 
+    def summary(self) -> str:
+        """The latest win shares in a few words; of several numbers of players only the first."""
+        first = self._num_players[0]
+        shares = (
+            f"{score.share:.3f} v. {name}"
+            for (players, name), score in self.latest.items()
+            if players == first
+        )
+        return ", ".join(shares)
+
     def _keep_best(self, agent: PPOAgent) -> None:
-        name = YARDSTICKS[-1]
-        rows = evaluations_of(self._run.evaluations)
-        best = max(float(row["share"]) for row in rows if row["against"] == name)
-        if round(self.latest[name].share, 4) >= best:
-            agent.metadata = {"steps": self.model.num_timesteps, f"share_against_{name}": best}
+        strength = strengths(evaluations_of(self._run.evaluations))
+        if strength[self.model.num_timesteps] >= max(strength.values()):
+            agent.metadata = {"steps": self.model.num_timesteps}
             agent.save(self._run.best)
 
-    def _write(self, name: str, score: Score) -> None:
+    def _write(self, players: int, name: str, score: Score) -> None:
         is_new = not self._run.evaluations.exists()
         seconds = round(time.monotonic() - self._started, 1)
         numbers = (score.share, score.low, score.high)
-        row = (self.model.num_timesteps, seconds, name, score.games, *(f"{n:.4f}" for n in numbers))
+        what = (self.model.num_timesteps, seconds, players, name, score.games)
         with open(self._run.evaluations, "a", newline="") as stream:
             writer = csv.writer(stream)
             if is_new:
                 writer.writerow(EVALUATION_FIELDS)
-            writer.writerow(row)
+            writer.writerow((*what, *(f"{number:.4f}" for number in numbers)))
+
+
+def strengths(rows: Sequence[dict[str, str]]) -> dict[int, float]:
+    """The win share against the last yardstick by step; with several numbers of players the sum of
+    the shares, each times its number, so that being as good as the others is 1 for each.
+    """
+    total: dict[int, float] = defaultdict(float)
+    for row in rows:
+        if row["against"] == YARDSTICKS[-1]:
+            total[int(row["step"])] += float(row["share"]) * int(row["num_players"])
+    return total
 
 
 class Checkpoints(BaseCallback):
@@ -120,6 +142,25 @@ def save(model: BaseAlgorithm, run: RunDirectory) -> None:
         model.save(temporary)
     agent = PPOAgent(network_of(model), metadata={"steps": model.num_timesteps})
     agent.save(run.policy)
+
+
+class Speed(BaseCallback):
+    """Ends a run after its second update, and keeps how long that rollout and update took."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._starts: list[float] = []
+
+    @property
+    def seconds(self) -> float:
+        """From the second rollout to the third."""
+        return self._starts[2] - self._starts[1]
+
+    def _on_rollout_start(self) -> None:
+        self._starts.append(time.perf_counter())
+
+    def _on_step(self) -> bool:
+        return len(self._starts) < 3
 
 
 class ProgressBar(BaseCallback):
@@ -155,7 +196,7 @@ class ProgressBar(BaseCallback):
     def _on_rollout_end(self) -> None:
         steps = self.model.num_timesteps
         elapsed = time.monotonic() - self._started
-        shares = ", ".join(f"{s.share:.3f} v. {n}" for n, s in self._evaluation.latest.items())
+        shares = self._evaluation.summary()
         self._progress.update(
             self._task,
             completed=min(steps, self._total),

@@ -23,7 +23,8 @@ class Config:
     """The options of a run; the defaults are those of a few minutes on two cores.
 
     Attributes:
-        num_players: 2 to 6.
+        num_players: with how many players the games are played, each 2 to 6; the games are shared
+            evenly among them.
         total_steps: decisions of the learner.
         num_envs: games that are played side by side.
         opponents: "self" (the present policy), "pool" (the present policy, past ones and the
@@ -34,11 +35,12 @@ class Config:
         n_steps: decisions in each game between two updates.
         batch_size, n_epochs, learning_rate, ent_coef, gae_lambda, clip_range: of PPO. The
             learning rate falls to 0 in a straight line.
-        hidden: units of each hidden layer of policy and of value.
+        network: "slots", see `agents.training.network`, or "mlp", two plain networks of two layers.
+        hidden: units of a layer.
         reward: "win" or "shaped", see `AllesKaeseEnv`.
     """
 
-    num_players: int = 2
+    num_players: tuple[int, ...] = (2,)
     total_steps: int = 6_000_000
     num_envs: int = 1024
     opponents: str = "pool"
@@ -52,14 +54,15 @@ class Config:
     ent_coef: float = 0.01
     gae_lambda: float = 0.9
     clip_range: float = 0.2
-    hidden: tuple[int, ...] = (128, 128)
+    network: str = "slots"
+    hidden: int = 128
     reward: str = "win"
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Config:
         """The inverse of `dataclasses.asdict`; names that are not fields are left out."""
         known = {field.name: data[field.name] for field in fields(cls) if field.name in data}
-        return cls(**{**known, "hidden": tuple(known.get("hidden", cls.hidden))})
+        return cls(**{**known, "num_players": tuple(known.get("num_players", cls.num_players))})
 
 
 class RunDirectory:
@@ -89,7 +92,8 @@ class RunDirectory:
         Raises:
             ValueError: there is something at ``out``, or it cannot be made.
         """
-        name = f"ppo-{config.num_players}p-seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
+        players = "-".join(map(str, config.num_players))
+        name = f"ppo-{players}p-seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
         path = Path("runs") / name if out is None else out
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise ValueError(f"--out is {path}; allowed: a directory that is new or empty")

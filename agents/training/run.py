@@ -5,24 +5,52 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import tensorboard  # noqa: F401 - missed here, and not when a run directory is made already
 import torch
 from rich.console import Console
 from sb3_contrib import MaskablePPO
+from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from stable_baselines3.common.logger import Logger, make_output_format
 
 import agents
 from agents.command_line import Parser
+from agents.plots import learning_curves
 from agents.ppo import PPOAgent
-from agents.training.callbacks import Checkpoints, Evaluation, ProgressBar, save
+from agents.training.callbacks import (
+    Checkpoints,
+    Evaluation,
+    ProgressBar,
+    Speed,
+    evaluations_of,
+    save,
+)
 from agents.training.config import Config, RunDirectory
-from agents.training.report import draw_curves, measure, print_report, write_report
-from agents.training.self_play import SelfPlay, network_of
-from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv
+from agents.training.network import SlotPolicy
+from agents.training.report import measure, print_report, write_report
+from agents.training.self_play import SelfPlay, games_of, network_of
+from alles_kaese_env.adapters.sb3 import JoinedVecEnv
+from alles_kaese_env.single_seat import REWARDS
+
+NETWORKS = {"slots": SlotPolicy, "mlp": MaskableActorCriticPolicy}
+NUMBERS: dict[str, tuple[str, float, float]] = {  # options: meaning, least, most
+    "total_steps": ("decisions of the learner", 1, 10**12),
+    "num_envs": ("games side by side", 1, 2**20),
+    "seed": ("of everything that is drawn", 0, 2**32 - 1),
+    "threads": ("of torch", 1, 1024),
+    "n_steps": ("decisions in each game between two updates", 1, 2**20),
+    "batch_size": ("decisions in a step of the update", 2, 2**30),
+    "n_epochs": ("passes of an update", 1, 1000),
+    "learning_rate": ("at the start; it falls to 0", 0, 1),
+    "ent_coef": ("weight of the entropy", 0, 1),
+    "gae_lambda": ("of the advantages", 0, 1),
+    "clip_range": ("of the ratio of probabilities", 0, 1),
+    "hidden": ("units of a layer", 1, 2**14),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,16 +75,23 @@ def build_parser() -> argparse.ArgumentParser:
     default = Config()
     add = parser.add_argument
     add("--algo", choices=["ppo"], default="ppo", help="ppo: MaskablePPO of sb3-contrib")
-    add("--num-players", type=int, help=f"2 to 6 ({default.num_players})")
-    add("--total-steps", type=int, help=f"decisions of the learner ({default.total_steps:,})")
-    add("--num-envs", type=int, help=f"games side by side ({default.num_envs:,})")
+    add("--num-players", type=int, nargs="+", metavar="N", help="2 to 6, or several of them (2)")
     add("--opponents", help=f"self, pool, or an agent such as reference ({default.opponents})")
-    add("--seed", type=int, help=f"of everything that is drawn ({default.seed})")
+    add("--against", dest="opponents", metavar="AGENT", help="the same, for a best response")
+    add("--network", choices=NETWORKS, help=f"see docs/training.md ({default.network})")
+    add("--reward", choices=REWARDS, help=f"see AllesKaeseEnv ({default.reward})")
+    for name, (meaning, _, _) in NUMBERS.items():
+        value = getattr(default, name)
+        add(option_of(name), type=type(value), metavar="X", help=f"{meaning} ({value:,})")
     add("--device", help=f"of the update, as torch names it ({default.device})")
-    add("--threads", type=int, help=f"of torch ({default.threads})")
     add("--resume", type=Path, metavar="RUN", help="go on with the run in this directory")
     add("--out", type=Path, help="directory of the new run (runs/ppo-...)")
     return parser
+
+
+def option_of(name: str) -> str:
+    """The option for a field of `Config`."""
+    return "--" + name.replace("_", "-")
 
 
 def prepare(options: argparse.Namespace) -> tuple[RunDirectory, Config]:
@@ -65,8 +100,10 @@ def prepare(options: argparse.Namespace) -> tuple[RunDirectory, Config]:
     Raises:
         ValueError: an option is not what is allowed.
     """
-    names = ("num_players", "total_steps", "num_envs", "opponents", "seed", "device", "threads")
+    names = [field.name for field in fields(Config) if hasattr(options, field.name)]
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
+    if "num_players" in given:
+        given["num_players"] = tuple(given["num_players"])
     if options.resume is None:
         config = replace(Config(), **given)
         check(config)
@@ -76,8 +113,8 @@ def prepare(options: argparse.Namespace) -> tuple[RunDirectory, Config]:
     run, config = RunDirectory.open(options.resume)
     for name in given:
         if name not in ("total_steps", "num_envs", "device", "threads"):
-            option = "--" + name.replace("_", "-")
-            raise ValueError(f"{option} cannot change with --resume; it is {getattr(config, name)}")
+            before = getattr(config, name)
+            raise ValueError(f"{option_of(name)} cannot change with --resume; it is {before}")
     config = replace(config, **given)
     check(config)
     run.write_config(config, is_resumed=True)
@@ -86,18 +123,20 @@ def prepare(options: argparse.Namespace) -> tuple[RunDirectory, Config]:
 
 def check(config: Config) -> None:
     """Raise `ValueError` for the first option that is not what is allowed."""
-    bounds = {
-        "num_players": (2, 6),
-        "total_steps": (1, 10**12),
-        "num_envs": (1, 2**20),
-        "threads": (1, 1024),
-        "seed": (0, 2**32 - 1),
-    }
-    for name, (low, high) in bounds.items():
+    for name, (_, low, high) in NUMBERS.items():
         value = getattr(config, name)
         if not low <= value <= high:
-            option = "--" + name.replace("_", "-")
-            raise ValueError(f"{option} is {value}; allowed: {low} to {high}")
+            raise ValueError(f"{option_of(name)} is {value}; allowed: {low} to {high}")
+    counts = config.num_players
+    if len(set(counts)) < len(counts) or not set(counts) <= set(range(2, 7)):
+        raise ValueError(
+            f"--num-players is {' '.join(map(str, counts))}; allowed: different numbers from 2 to 6"
+        )
+    if config.num_envs < len(counts):
+        raise ValueError(
+            f"--num-envs is {config.num_envs}; allowed: at least {len(counts)}, "
+            "a game for each number of players"
+        )
     if config.opponents not in ("self", "pool"):
         try:
             agents.make(config.opponents)
@@ -114,9 +153,8 @@ def train(run: RunDirectory, config: Config, is_resumed: bool = False) -> int:
     """Train to the end, or until Ctrl-C; returns the exit code."""
     torch.set_num_threads(config.threads)
     console = Console(markup=False, soft_wrap=True)  # paths stay as they are, commands whole
-    games = AllesKaeseVecEnv(
-        config.num_envs, config.num_players, reward=config.reward, seed=config.seed
-    )
+    speed = measure_speed(config)
+    games = games_of(config)
     model = load_model(run, config, games) if is_resumed else new_model(config, games)
     if is_resumed:
         games.seed(config.seed + model.num_timesteps)  # other deals than those already played
@@ -125,9 +163,10 @@ def train(run: RunDirectory, config: Config, is_resumed: bool = False) -> int:
     bar = ProgressBar(config.total_steps, evaluation, console)
     self_play = SelfPlay(config.opponents, games, run.pool, config.seed)
     callbacks = [self_play, evaluation, Checkpoints(run, config.total_steps), bar]
+    steps = max(0, config.total_steps - model.num_timesteps)
     console.print(f"Run directory: {run.path}")
+    console.print(f"About {duration(steps / speed)}, at {speed:,.0f} steps a second")
     try:
-        steps = max(0, config.total_steps - model.num_timesteps)
         model.learn(steps, callback=callbacks, reset_num_timesteps=not is_resumed, log_interval=1)
         self_play.learned_steps = model.num_timesteps
         save(model, run)
@@ -149,22 +188,42 @@ def train(run: RunDirectory, config: Config, is_resumed: bool = False) -> int:
     return 0
 
 
+def measure_speed(config: Config) -> float:
+    """Decisions of the learner a second, from a second rollout and update on games of its own."""
+    games = games_of(config)
+    model = new_model(config, games)
+    model.set_logger(Logger(None, []))
+    speed = Speed()
+    steps = config.num_envs * config.n_steps
+    with tempfile.TemporaryDirectory() as pool:
+        self_play = SelfPlay(config.opponents, games, Path(pool), config.seed)
+        model.learn(config.total_steps + 3 * steps, callback=[self_play, speed])
+    return steps / speed.seconds
+
+
+def duration(seconds: float) -> str:
+    """A time in the words of people."""
+    minutes = seconds / 60
+    if minutes < 1:
+        return "a minute at most"
+    return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
+
+
 def finish(run: RunDirectory, config: Config, model: MaskablePPO, console: Console) -> None:
     """Measure what came out, and leave the table and the curves."""
     scores = measure(PPOAgent(network_of(model)), config)
     write_report(run, scores)
-    draw_curves(run, config.num_players)
-    print_report(scores, config.num_players, console)
+    learning_curves([evaluations_of(run.evaluations)], run.curves)
+    print_report(scores, console)
     console.print(f"Curves: {run.curves}")
     agent = shlex.quote(f"ppo:{run.path}")
     console.print(f"Play it in the arena: python -m agents.arena {agent} reference")
 
 
-def new_model(config: Config, games: AllesKaeseVecEnv) -> MaskablePPO:
+def new_model(config: Config, games: JoinedVecEnv) -> MaskablePPO:
     """An untrained model."""
-    hidden = list(config.hidden)
     return MaskablePPO(
-        "MlpPolicy",
+        NETWORKS[config.network],
         games,
         learning_rate=LinearSchedule(config.learning_rate),
         n_steps=config.n_steps,
@@ -174,16 +233,13 @@ def new_model(config: Config, games: AllesKaeseVecEnv) -> MaskablePPO:
         gae_lambda=config.gae_lambda,
         clip_range=config.clip_range,
         ent_coef=config.ent_coef,
-        policy_kwargs={
-            "net_arch": {"pi": hidden, "vf": hidden},
-            "activation_fn": torch.nn.ReLU,
-        },
+        policy_kwargs={"net_arch": 2 * [config.hidden], "activation_fn": torch.nn.ReLU},
         seed=config.seed,
         device=config.device,
     )
 
 
-def load_model(run: RunDirectory, config: Config, games: AllesKaeseVecEnv) -> MaskablePPO:
+def load_model(run: RunDirectory, config: Config, games: JoinedVecEnv) -> MaskablePPO:
     """The model of the last checkpoint: weights, optimizer and step counter."""
     return MaskablePPO.load(run.model, env=games, device=config.device)
 
@@ -195,8 +251,8 @@ class LinearSchedule:
         self.initial = initial
 
     def __call__(self, progress_remaining: float) -> float:
-        """The rate when this share of the run is left."""
-        return self.initial * progress_remaining
+        """The rate when this share of the run is left; the last rollout can go beyond its end."""
+        return self.initial * max(0.0, progress_remaining)
 
 
 def make_logger(run: RunDirectory) -> Logger:

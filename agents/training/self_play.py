@@ -12,11 +12,25 @@ from stable_baselines3.common.callbacks import BaseCallback
 import agents
 from agents.agent import Agent
 from agents.ppo import PolicyNetwork, PPOAgent
-from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv
+from agents.training.config import Config
+from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv, JoinedVecEnv
 
 POOL_SIZE = 8
 STEPS_BETWEEN_SNAPSHOTS = 500_000
 SHARES = {"present": 0.6, "past": 0.2, "reference": 0.2}
+
+
+def games_of(config: Config) -> JoinedVecEnv:
+    """The games of a run, shared evenly among its numbers of players."""
+    counts = config.num_players
+    numbers = [len(part) for part in np.array_split(np.arange(config.num_envs), len(counts))]
+    parts = [
+        AllesKaeseVecEnv(number, count, reward=config.reward)
+        for number, count in zip(numbers, counts, strict=True)
+    ]
+    games = JoinedVecEnv(parts)
+    games.seed(config.seed)
+    return games
 
 
 def network_of(model: BaseAlgorithm) -> PolicyNetwork:
@@ -37,7 +51,7 @@ class SelfPlay(BaseCallback):
     name is an agent that stays as it is.
     """
 
-    def __init__(self, opponents: str, games: AllesKaeseVecEnv, pool: Path, seed: int) -> None:
+    def __init__(self, opponents: str, games: JoinedVecEnv, pool: Path, seed: int) -> None:
         super().__init__()
         self._kind = opponents
         self._venv = games
@@ -52,7 +66,7 @@ class SelfPlay(BaseCallback):
         self._load_pool()
         self._next_snapshot = self.model.num_timesteps + STEPS_BETWEEN_SNAPSHOTS
         if self._fixed is not None:
-            self._venv.games.set_opponents([self._fixed], [1.0])
+            self._venv.set_opponents([self._fixed], [1.0])
 
     def _on_rollout_start(self) -> None:
         self.learned_steps = self.model.num_timesteps
@@ -60,12 +74,12 @@ class SelfPlay(BaseCallback):
             return
         present = PPOAgent(network_of(self.model), is_greedy=False)
         if self._kind == "self":
-            self._venv.games.set_opponents([present], [1.0])
+            self._venv.set_opponents([present], [1.0])
             return
         if self.model.num_timesteps >= self._next_snapshot:
             self._next_snapshot += STEPS_BETWEEN_SNAPSHOTS
             self._keep(present)
-        self._venv.games.set_opponents(*self._table(present))
+        self._venv.set_opponents(*self._table(present))
 
     def _on_step(self) -> bool:
         return True

@@ -270,7 +270,8 @@ def test_command_writes_what_it_prints(capsys, tmp_path):
         assert line.split()[2] == f"{score.share:.3f}"
     with open(files["csv"], newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert rows == [{name: str(value) for name, value in pair.items()} for pair in pairs]
+    assert rows == [{name: str(pair[name]) for name in arena.PAIR_FIELDS} for pair in pairs]
+    assert all(len(pair["per_seat"]) == 3 for pair in pairs)
     assert files["png"].read_bytes().startswith(b"\x89PNG")
     assert len(list(tmp_path.iterdir())) == 3
 
@@ -284,6 +285,14 @@ def test_scores_do_not_depend_on_the_number_of_processes(monkeypatch):
     assert list(arena.all_pairs(names, 2, 100, 3, 2, told.append)) == alone
     assert told == [40, 40, 20]
     assert [pair[:2] for pair in alone] == [("random", "reference"), ("reference", "random")]
+
+
+def test_only_the_pairs_of_one_agent():
+    names = ["random", "reference", "greedy"]
+    every = {pair[:2]: pair[2] for pair in arena.all_pairs(names, 3, 30, 0)}
+    some = {pair[:2]: pair[2] for pair in arena.all_pairs(names, 3, 30, 0, only="greedy")}
+    assert some == {pair: score for pair, score in every.items() if "greedy" in pair}
+    assert len(some) == 4
 
 
 def test_the_same_deals_for_every_pairing(tables):
@@ -333,7 +342,7 @@ BAD_COMMANDS = {
     "unknown agent": (["nonsense"], "nonsense"),
     "second unknown": (["random", "Random"], "'Random'"),
     "argument": (["random:3"], "random:3"),
-    "ppo without run": (["ppo"], "ppo:RUN"),
+    "only a stranger": (["random", "reference", "--only", "greedy"], "--only is 'greedy'"),
     "ppo of nothing": (["ppo:/nowhere"], "/nowhere"),
     "games 0": (["random", "--games", "0"], "--games"),
     "games 1": (["random", "--games", "1"], "--games"),
@@ -384,7 +393,7 @@ def test_every_name_makes_an_agent(tmp_path):
     assert json.loads((tmp_path / "policy.json").read_text())["steps"] == 7
 
 
-@pytest.mark.parametrize("name", ["", "nonsense", "Reference", "random:1", ":", "ppo", "ppo:"])
+@pytest.mark.parametrize("name", ["", "nonsense", "Reference", "random:1", ":"])
 def test_other_names_are_refused(name):
     with pytest.raises(ValueError, match="agent is"):
         agents.make(name)

@@ -21,12 +21,12 @@ from agent_tools import (
 )
 
 import agents
-from agents.ppo import PolicyNetwork, PPOAgent
+from agents.ppo import SLOT_FIELDS, PolicyNetwork, PPOAgent
 from agents.training.config import Config
 from agents.training.run import new_model
-from agents.training.self_play import network_of
+from agents.training.self_play import games_of, network_of
 from alles_kaese_env import OBSERVATION, OBSERVATION_VERSION, RULES_VERSION
-from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv
+from alles_kaese_env.engine import MAX_SLOTS
 
 
 def legal(actions, masks):
@@ -41,11 +41,15 @@ def same_weights(left, right):
 # --- The network -------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=[(256, 256), (32, 16), (24,)], ids=str)
+NETWORKS = [("slots", 128), ("slots", 24), ("mlp", 128), ("mlp", 24)]
+
+
+@pytest.fixture(scope="module", params=NETWORKS, ids=str)
 def model(request):
     """A MaskablePPO model whose weights are so large that its logits are of about one."""
-    config = Config(num_envs=2, hidden=request.param)
-    model = new_model(config, AllesKaeseVecEnv(2, seed=0))
+    network, hidden = request.param
+    config = Config(num_envs=2, network=network, hidden=hidden)
+    model = new_model(config, games_of(config))
     torch.manual_seed(1)
     with torch.no_grad():
         for parameter in model.policy.parameters():
@@ -59,11 +63,11 @@ def test_logits_and_values_are_those_of_the_model(model):
     network = network_of(model)
     with torch.no_grad():
         tensor = torch.as_tensor(observations)
-        features = model.policy.extract_features(tensor)
-        hidden = model.policy.mlp_extractor.forward_actor(features)
-        logits = model.policy.action_net(hidden).numpy()
+        logits = model.policy.get_distribution(tensor).distribution.logits.numpy()  # normalised
         values = model.policy.predict_values(tensor).numpy()[:, 0]
-    assert network.logits(observations) == pytest.approx(logits, abs=1e-5)
+    of_network = network.logits(observations)
+    of_network -= np.log(np.exp(of_network).sum(axis=1, keepdims=True))
+    assert of_network == pytest.approx(logits, abs=1e-5)
     assert network.values(observations) == pytest.approx(values, abs=1e-5)
     assert logits.std() > 0.3
     assert values.std() > 0.1
@@ -99,6 +103,40 @@ def test_a_look_at_the_logits_changes_nothing():
     network.values(observations)[:] = 0
     assert (observations == kept).all()
     assert same_weights(network.weights, random_network().weights)
+
+
+def test_permuted_slots_permute_the_logits():
+    """Every slot goes through the same weights, and what is said of the table stays."""
+    network = network_of(new_model(Config(num_envs=1), games_of(Config(num_envs=1))))
+    observations, _ = positions(50)
+    order = np.random.default_rng(0).permutation(MAX_SLOTS)
+    permuted = observations.copy()
+    for name in SLOT_FIELDS:
+        where = OBSERVATION[name].where
+        by_slot = observations[:, where].reshape(len(observations), MAX_SLOTS, -1)
+        permuted[:, where] = by_slot[:, order].reshape(len(observations), -1)
+    before = network.logits(observations).reshape(-1, 3, MAX_SLOTS)
+    after = network.logits(permuted).reshape(-1, 3, MAX_SLOTS)
+    assert before.std(axis=2).min() > 1e-5
+    assert after == pytest.approx(before[:, :, order], abs=1e-6)
+    assert network.values(permuted) == pytest.approx(network.values(observations), abs=1e-6)
+
+
+def broken_slots(name):
+    """The weights of a network of slots with one array that does not fit."""
+    model = new_model(Config(num_envs=1), games_of(Config(num_envs=1)))
+    weights = dict(network_of(model).weights)
+    rows, columns = weights[name].shape
+    weights[name] = np.zeros((rows + 1, columns + 1), np.float32)
+    return weights
+
+
+@pytest.mark.parametrize(
+    "name", ["mlp_extractor.slot.weight", "mlp_extractor.context.weight", "action_net.weight"]
+)
+def test_slots_that_do_not_fit_together_are_refused(name):
+    with pytest.raises(ValueError, match="weights"):
+        PolicyNetwork(broken_slots(name))
 
 
 def broken_weights(name):

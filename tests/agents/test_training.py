@@ -6,6 +6,7 @@ import ast
 import csv
 import json
 import math
+import re
 import shlex
 import shutil
 import signal
@@ -45,6 +46,7 @@ def _small(monkeypatch):
     """Few games in evaluations, one thread, and logs that are closed."""
     monkeypatch.setattr(callbacks, "EVALUATION_GAMES", EVALUATION_GAMES)
     monkeypatch.setattr(report, "REPORT_GAMES", REPORT_GAMES)
+    monkeypatch.setattr(training, "measure_speed", lambda config: 1000.0)
     threads, loggers = torch.get_num_threads(), []
 
     def make_logger(run):
@@ -100,7 +102,7 @@ class Spy(self_play.SelfPlay):
     def __init__(self, *args):
         super().__init__(*args)
         self.tables, self.buffers, self.presents, self.log_probs, self.illegal = [], [], [], [], 0
-        games = self._venv.games
+        games = self._venv
         set_opponents = games.set_opponents
 
         def noting(opponents, weights=None):
@@ -183,6 +185,7 @@ def test_a_run_leaves_all_its_files(process_run):
     assert code == 0, errors
     assert errors == ""
     assert f"Run directory: {run}" in in_one_line(output)
+    assert re.search(r"About (a minute at most|\d+ minutes), at [\d,]+ steps a second", output)
     names = {"config.json", "evaluations.csv", "progress.csv", "model.zip", "policy.npz"}
     names |= {"policy.json", "report.json", "curves.png", "tensorboard", "pool"}
     names |= {"best.npz", "best.json"}
@@ -199,7 +202,6 @@ def test_the_best_policy_of_all_evaluations_is_kept(tmp_path):
     rows = [row for row in rows_of(run / "evaluations.csv") if row["against"] == "reference"]
     best = max(float(row["share"]) for row in rows)
     metadata = PPOAgent.load(run / "best.npz").metadata
-    assert metadata["share_against_reference"] == best
     assert metadata["steps"] in [int(row["step"]) for row in rows if float(row["share"]) == best]
 
 
@@ -207,7 +209,7 @@ def test_the_configuration_is_kept(process_run):
     run, _ = process_run
     data = json.loads((run / "config.json").read_text())
     expected = Config(num_envs=ENVS, total_steps=600, seed=3)
-    assert data["options"] == {**asdict(expected), "hidden": list(expected.hidden)}
+    assert data["options"] == {**asdict(expected), "num_players": [2]}
     arguments = ["train.py", "--algo", "ppo", "--num-envs", str(ENVS), "--total-steps", "600"]
     assert data["command"][1:] == [*arguments, "--seed", "3", "--out", str(run)]
     assert data["command"][0].startswith("python")
@@ -222,8 +224,10 @@ def test_the_report_is_of_the_trained_policy(process_run):
     """With other deals than the evaluations."""
     run, (_, output, _) = process_run
     scores = json.loads((run / "report.json").read_text())
-    assert list(scores) == ["random", "reference"]
-    for name, score in scores.items():
+    assert [pair["against"] for pair in scores["pairs"]] == ["random", "reference"]
+    for score in scores["pairs"]:
+        name = score["against"]
+        assert (score["agent"], score["num_players"]) == (f"ppo:{run}", 2)
         assert score["games"] == REPORT_GAMES
         assert 0 <= score["low"] < score["share"] < score["high"] <= 1
         expected = agents.arena.win_share(
@@ -263,7 +267,7 @@ def test_all_logged_numbers_are_finite(tmp_path, players):
     assert all(math.isfinite(float(value)) for row in rows for value in row.values() if value)
     for name in LOSSES:  # the first row is written before the first update
         assert all(row[f"train/{name}"] for row in rows[1:])
-    assert rows[-1]["evaluation/share_against_random"]
+    assert rows[-1][f"evaluation/{players}_players_random"]
 
 
 def test_a_run_closes_its_logs(tmp_path, monkeypatch):
@@ -310,6 +314,41 @@ def test_out_may_be_an_empty_directory(tmp_path):
     assert steps_of(tmp_path / "empty") == ROLLOUT
 
 
+def test_one_network_for_several_numbers_of_players(tmp_path, spy):
+    """The games are shared among them, and each is evaluated and reported."""
+    run = train(tmp_path / "run", "--num-players", "2", "4", "6")
+    options = json.loads((run / "config.json").read_text())["options"]
+    assert options["num_players"] == [2, 4, 6]
+    players = OBSERVATION["num_players"].where
+    counts = spy[0].buffers[0]["observations"][0][:, players].sum(axis=0)
+    two, four, six = map(len, np.array_split(range(ENVS), 3))
+    assert counts.tolist() == [two, 0, four, 0, six]
+    expected = [(count, name) for count in ("2", "4", "6") for name in ("random", "reference")]
+    rows = rows_of(run / "evaluations.csv")
+    assert [(row["num_players"], row["against"]) for row in rows[:6]] == expected
+    pairs = json.loads((run / "report.json").read_text())["pairs"]
+    assert [(str(pair["num_players"]), pair["against"]) for pair in pairs] == expected
+    assert all(len(pair["per_seat"]) == pair["num_players"] for pair in pairs)
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--num-players", "2", "2"], "--num-players is 2 2; allowed: different numbers"),
+        (["--num-players", "7"], "--num-players is 7; allowed: different numbers from 2 to 6"),
+        (["--num-players", "2", "3", "--num-envs", "1"], "--num-envs is 1; allowed: at least 2"),
+        (["--hidden", "0"], "--hidden is 0; allowed: 1 to"),
+        (["--learning-rate", "nan"], "--learning-rate is nan; allowed: 0 to 1"),
+    ],
+)
+def test_options_out_of_bounds(options, line, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        training.main([*options, "--out", str(tmp_path / "run")])
+    assert stop.value.code == 2
+    assert line in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 # --- Going on ----------------------------------------------------------------------------------
 
 
@@ -348,7 +387,7 @@ def test_resume_of_a_finished_run_reports_at_once(tmp_path, spy):
     assert spy[1].buffers == []
     assert same_weights(weights_of(run), before)
     assert steps_of(run) == ROLLOUT
-    assert json.loads((run / "report.json").read_text())["random"]["games"] == REPORT_GAMES
+    assert json.loads((run / "report.json").read_text())["pairs"][0]["games"] == REPORT_GAMES
     assert (run / "curves.png").exists()
 
 
@@ -454,8 +493,14 @@ def test_ctrl_c_in_a_process(tmp_path):
 
 
 BAD_OPTIONS = {
-    "players 7": (["--num-players", "7"], "--num-players is 7; allowed: 2 to 6"),
-    "players 1": (["--num-players", "1"], "--num-players is 1; allowed: 2 to 6"),
+    "players 7": (
+        ["--num-players", "7"],
+        "--num-players is 7; allowed: different numbers from 2 to 6",
+    ),
+    "players 1": (
+        ["--num-players", "1"],
+        "--num-players is 1; allowed: different numbers from 2 to 6",
+    ),
     "players text": (["--num-players", "two"], "--num-players"),
     "steps 0": (["--total-steps", "0"], "--total-steps is 0; allowed: 1 to"),
     "steps -1": (["--total-steps", "-1"], "--total-steps is -1"),
@@ -552,7 +597,9 @@ def test_what_cannot_change_with_resume(finished, capsys, arguments):
 def test_bad_option_in_a_process():
     code, output, errors = run_python("train.py", "--num-players", "7")
     assert (code, output) == (2, "")
-    assert_one_line_of_error(errors, "train.py", "--num-players is 7; allowed: 2 to 6")
+    assert_one_line_of_error(
+        errors, "train.py", "--num-players is 7; allowed: different numbers from 2 to 6"
+    )
 
 
 WITHOUT = """
@@ -783,6 +830,11 @@ def test_same_seed_same_weights_bit_by_bit(tmp_path, monkeypatch):
     assert not any(map(same_weights, first[0], other[0]))
 
 
+def test_the_learning_rate_falls_to_nothing_and_not_below():
+    rates = [training.LinearSchedule(0.5)(left) for left in (1.0, 0.5, 0.0, -0.1)]
+    assert rates == [0.5, 0.25, 0.0, 0.0]
+
+
 @pytest.mark.long
 def test_training_learns(tmp_path):
     """From worse than random play to better; small steps, for a small budget."""
@@ -793,7 +845,7 @@ def test_training_learns(tmp_path):
         threads=1,
         batch_size=256,
         n_epochs=4,
-        hidden=(64, 64),
+        hidden=64,
     )
     run = RunDirectory.create(tmp_path / "run", config)
     assert training.train(run, config) == 0

@@ -29,7 +29,8 @@ from alles_kaese_env import (
     Variant,
     encode_action,
 )
-from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv
+from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv, JoinedVecEnv
+from alles_kaese_env.seeding import streams_of
 
 from .helpers import (
     BAD_SEEDS,
@@ -626,3 +627,50 @@ def test_single_picks_are_legal_in_a_dummy_vec_env():
             assert not infos[0]["action_mask"].any()
             assert not OBSERVATION.decode(infos[0]["terminal_observation"])["turn"].any()
     assert ends > 5
+
+
+# --- Several in one ----------------------------------------------------------------------------
+
+
+def joined(counts=(2, 4, 3), num_envs=5, seed=3):
+    return JoinedVecEnv([AllesKaeseVecEnv(num_envs, count) for count in counts]), seed
+
+
+def test_joined_games_are_those_of_their_parts():
+    """Row by row, step by step, each part with the seed that follows from the seed of the whole."""
+    venv, seed = joined()
+    venv.seed(seed)
+    parts = [AllesKaeseVecEnv(5, count) for count in (2, 4, 3)]
+    for part, stream in zip(parts, streams_of(seed, 3), strict=True):
+        part.seed(int(stream))
+    observations = venv.reset()
+    assert (observations == np.concatenate([part.reset() for part in parts])).all()
+    rng = np.random.default_rng(0)
+    ended = 0
+    for _ in range(200):
+        masks = venv.action_masks()
+        assert (masks == np.array(venv.env_method("action_masks"))).all()
+        actions = np.where(masks, rng.random(masks.shape), 0).argmax(axis=1)
+        observations, rewards, dones, infos = venv.step(actions)
+        for number, part in enumerate(parts):
+            rows = slice(5 * number, 5 * number + 5)
+            step = part.step(actions[rows])
+            for whole, own in zip((observations, rewards, dones), step[:3], strict=True):
+                assert (whole[rows] == own).all()
+            assert [info.keys() for info in infos[rows]] == [info.keys() for info in step[3]]
+        ended += dones.sum()
+    assert ended > 20
+
+
+def test_joined_games_share_their_opponents():
+    venv, seed = joined()
+    venv.set_opponents([FirstLegal()], [1.0])
+    venv.seed(seed)
+    venv.reset()
+    for part in venv.parts:
+        assert [type(agent) for agent in part.games._agents] == [FirstLegal]
+
+
+def test_nothing_cannot_be_joined():
+    with pytest.raises(ValueError, match="parts is empty; allowed: one AllesKaeseVecEnv or more"):
+        JoinedVecEnv([])

@@ -7,7 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 
 import gymnasium
@@ -356,8 +356,8 @@ def test_set_state_ends_a_script():
     ("change", "message"),
     [
         ({"rules_version": -1}, "state has rules_version -1; allowed: "),
-        ({"variant": Variant(num_players=3)}, "state has variant .*num_players=3.*; allowed: "),
-        ({"variant": replace(Variant(), burn="never")}, "state has variant .*never.*; allowed: "),
+        ({"variant": asdict(Variant(num_players=3))}, "state has variant .*num_players=3.*allowed"),
+        ({"variant": asdict(Variant(burn="never"))}, "state has variant .*never.*; allowed: "),
         ({"variant": None}, "state has variant None; allowed: "),
         ({"games": GameBatch(5, seed=0).games}, "state has number of games 5; allowed: 4"),
     ],

@@ -1,0 +1,233 @@
+"""Replays as small JSON files, which are checked to the last field when they are read.
+
+A file holds a public view unless its ``perspective`` says otherwise, and ``private`` says so once
+more for people. Fronts stand in it where the perspective sees them for the first time::
+
+    {
+      "format": "alles-kaese-replay",
+      "format_version": 1,
+      "rules_version": 1,
+      "variant": {"num_players": 2, "traps": [2, 2, 3, 3, 4, 4], ...},
+      "perspective": "public",
+      "private": false,
+      "names": ["you", "heuristic"],
+      "deal": [5, 1, 4, 4, 6, 2, 2],
+      "turns": [
+        {"die": 3, "action": "peek slot 4", "cards": [1]},
+        {"die": 4, "action": "take slot 2", "front": "trap", "cards": [3]},
+        {"die": 4}
+      ]
+    }
+
+``deal`` and ``cards`` are the holes of the cards that become visible, in the order of the engine.
+The last turn of a game that goes on has no action yet.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from alles_kaese_env import engine
+from alles_kaese_env.actions import describe_action
+from alles_kaese_env.files import replacing
+from alles_kaese_env.replay.game import Event, Replay
+from alles_kaese_env.variant import Variant
+
+FORMAT = "alles-kaese-replay"
+FORMAT_VERSION = 1
+MOST_BYTES = 2**20  # some hundred times as much as a game needs, and
+MOST_TURNS = 10_000  # so are these
+LONGEST_LINE = 300
+FRONTS = {"cheese": 0, "trap": 1}
+ACTIONS = {describe_action(action): action for action in range(engine.NUM_ACTIONS)}
+VERSIONS = {
+    "format": FORMAT,
+    "format_version": FORMAT_VERSION,
+    "rules_version": engine.RULES_VERSION,
+}
+FIELDS = (*VERSIONS, "variant", "perspective", "private", "names", "deal", "turns")
+VARIANT_FIELDS = tuple(Variant.__dataclass_fields__)
+TURN_FIELDS = ("die", "action", "front", "cards")
+
+
+# --- Writing -------------------------------------------------------------------------------
+
+
+def to_json(replay: Replay) -> str:
+    """A replay as the text of a file, a line for each field and turn."""
+    head = {
+        **VERSIONS,
+        "variant": {name: getattr(replay.variant, name) for name in VARIANT_FIELDS},
+        "perspective": replay.perspective,
+        "private": replay.is_private,
+        "names": replay.names,
+        "deal": replay.deal,
+    }
+    lines = [f"  {json.dumps(name)}: {json.dumps(value)}," for name, value in head.items()]
+    turns = ",\n".join(f"    {json.dumps(turn)}" for turn in _turns_of(replay))
+    return "\n".join(["{", *lines, '  "turns": [', turns, "  ]", "}", ""])
+
+
+def save(replay: Replay, path: str | Path) -> None:
+    """Write a replay to a file, whole or not at all.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    with replacing(Path(path)) as temporary:
+        temporary.write_text(to_json(replay), encoding="utf-8")
+
+
+def _turns_of(replay: Replay) -> Iterator[dict[str, Any]]:
+    """The turns as they stand in a file."""
+    names = {number: name for name, number in FRONTS.items()}
+    turn: dict[str, Any] = {}
+    for event in replay.events:
+        if event.phase == engine.DIE:
+            if turn:
+                yield turn
+            turn = {"die": event.value + 1}
+        elif event.phase == engine.DECISION:
+            turn["action"] = describe_action(event.value)
+        elif event.phase == engine.FRONT and event.value is not None:
+            turn["front"] = names[event.value]
+        elif event.phase == engine.CARD and turn:
+            turn.setdefault("cards", []).append(event.value + 1)
+    yield turn
+
+
+# --- Reading -------------------------------------------------------------------------------
+
+
+def load(path: str | Path) -> Replay:
+    """Read a replay from a file.
+
+    Raises:
+        ValueError: the file is no replay of a game that can have happened; one line says why.
+        OSError: the file cannot be read.
+    """
+    with open(path, "rb") as stream:
+        data = stream.read(MOST_BYTES + 1)
+    try:
+        return from_json(data)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def from_json(text: str | bytes) -> Replay:
+    """A replay from the text of a file.
+
+    Raises:
+        ValueError: the text is no replay of a game that can have happened; one line says why.
+    """
+    try:
+        return _replay_of(_parse(text))
+    except ValueError as error:
+        raise ValueError(_short(str(error), LONGEST_LINE)) from None
+
+
+def _replay_of(parts: Any) -> Replay:
+    if not isinstance(parts, dict):
+        raise ValueError(f"the file holds {_short(repr(parts))}; allowed: an object")
+    for name, wanted in VERSIONS.items():
+        value = parts.get(name)
+        if type(value) is not type(wanted) or value != wanted:
+            raise ValueError(f"{name} is {_short(repr(value))}; allowed: {wanted!r}")
+    _fields("the file", parts, FIELDS)
+    variant = Variant(**_fields("variant", parts["variant"], VARIANT_FIELDS))
+    names = _a_list("names", parts["names"])
+    events = _events(parts["deal"], parts["turns"])
+    replay = Replay(variant, events, perspective=parts["perspective"], names=names)
+    if parts["private"] is not replay.is_private:
+        allowed = json.dumps(replay.is_private)
+        raise ValueError(
+            f"private is {_short(repr(parts['private']))}; "
+            f"allowed with perspective {replay.perspective!r}: {allowed}"
+        )
+    return replay
+
+
+def _parse(text: str | bytes) -> Any:
+    """JSON, of bounded size, without names that stand twice."""
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"the file is too large; allowed: {MOST_BYTES} bytes")
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:  # of JSON, of its encoding, of huge numbers
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"the file is no JSON ({reason}); allowed: a replay") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice in an object")
+    return found
+
+
+def _events(deal: Any, turns: Any) -> Iterator[Event]:
+    """The events of a file in their order."""
+    yield from _cards("deal", deal)
+    if len(_a_list("turns", turns)) > MOST_TURNS:
+        raise ValueError(f"turns has {len(turns)} entries; allowed: at most {MOST_TURNS}")
+    for number, turn in enumerate(turns):
+        where = f"turns[{number}]"
+        is_last = number == len(turns) - 1
+        needed = ("die",) if is_last else ("die", "action")
+        parts = _fields(where, turn, TURN_FIELDS, needed)
+        yield Event(engine.DIE, _less_one(parts["die"]), f"{where}.die")
+        if "action" not in parts:
+            if len(parts) > 1:
+                raise ValueError(f"{where} has no action; allowed: a die alone")
+            return
+        action = _choice(f"{where}.action", parts["action"], ACTIONS)
+        yield Event(engine.DECISION, action, f"{where}.action")
+        if "front" in parts:
+            front = _choice(f"{where}.front", parts["front"], FRONTS)
+            yield Event(engine.FRONT, front, f"{where}.front")
+        yield from _cards(f"{where}.cards", parts.get("cards", []))
+
+
+def _cards(where: str, cards: Any) -> Iterator[Event]:
+    for number, holes in enumerate(_a_list(where, cards)):
+        yield Event(engine.CARD, _less_one(holes), f"{where}[{number}]")
+
+
+def _less_one(number: Any) -> Any:
+    """An outcome from what people count from 1; what is no number is left for the check."""
+    return number - 1 if type(number) is int else number
+
+
+def _fields(
+    where: str, value: Any, allowed: tuple[str, ...], needed: tuple[str, ...] | None = None
+) -> dict[str, Any]:
+    """An object with these names and no others."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{where} is {_short(repr(value))}; allowed: an object")
+    for name in value:
+        if name not in allowed:
+            raise ValueError(f"{where} has {_short(repr(name))}; allowed: {', '.join(allowed)}")
+    for name in allowed if needed is None else needed:
+        if name not in value:
+            raise ValueError(f"{where} has no {name}")
+    return value
+
+
+def _a_list(where: str, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"{where} is {_short(repr(value))}; allowed: a list")
+    return value
+
+
+def _choice(where: str, value: Any, allowed: dict[str, int]) -> int:
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{where} is {_short(repr(value))}; allowed: {', '.join(allowed)}")
+    return allowed[value]
+
+
+def _short(text: str, most: int = 60) -> str:
+    """A text in an error line, cut where it is long."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -1,0 +1,310 @@
+"""Saved states: what they hold, how they are checked, and files of them.
+
+A state is plain data: dicts, lists, numbers, texts and NumPy arrays. It holds games, random streams
+and how far an episode is, and neither opponents nor scripts. A file of it is a NumPy archive
+without pickle, so that loading one executes nothing; whatever is not a state that can occur is
+refused, because the engine takes the numbers of a record as places in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from alles_kaese_env import engine
+from alles_kaese_env.files import replacing
+from alles_kaese_env.variant import Variant
+
+State = dict[str, Any]
+
+STATE_VERSION = 1
+MOST_BYTES = 2**31  # in one file, unpacked
+PCG64_BITS = {"state": 128, "inc": 128, "has_uint32": 1, "uinteger": 32}  # of a generator
+PLAIN = "plain"  # the entry of a file that says where its arrays belong
+
+# What NumPy, zipfile and json raise for a file that is broken or was made to break them.
+UNREADABLE = (
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    TypeError,
+    OverflowError,
+    MemoryError,
+    RecursionError,
+    NotImplementedError,
+    RuntimeError,
+    SyntaxError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def versions() -> State:
+    """What a state depends on."""
+    return {"state_version": STATE_VERSION, "rules_version": engine.RULES_VERSION}
+
+
+def make_state(kind: str, **parts: Any) -> State:
+    """A state of a kind of games, with its versions."""
+    return {"kind": kind, **versions(), **parts}
+
+
+def open_state(state: Any, kind: str, parts: tuple[str, ...]) -> Mapping[str, Any]:
+    """The state, if it is of this kind and these versions and has all its parts.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if not isinstance(state, Mapping):
+        raise ValueError(f"state is a {type(state).__name__}; allowed: a dict of get_state")
+    for name, allowed in {"kind": kind, **versions()}.items():
+        given = state.get(name)
+        if type(given) is not type(allowed) or given != allowed:
+            raise ValueError(f"state has {name} {given!r}; allowed: {allowed!r}")
+    for name in parts:
+        if name not in state:
+            raise ValueError(f"state has no {name}; allowed: a dict of get_state")
+    return state
+
+
+def checked_array(
+    state: Mapping[str, Any], name: str, like: npt.NDArray[Any], low: float, high: float
+) -> npt.NDArray[Any]:
+    """The array of a state, if its type, shape and numbers are those of ``like``, low to high.
+
+    Raises:
+        ValueError: they are not.
+    """
+    array = state[name]
+    if not isinstance(array, np.ndarray) or (array.dtype, array.shape) != (like.dtype, like.shape):
+        raise ValueError(
+            f"state has {name} of {_kind_of(array)}; allowed: {like.dtype} {like.shape}"
+        )
+    if not ((array >= low) & (array <= high)).all():  # also where it is no number
+        raise ValueError(f"state has {name} beyond its bounds; allowed: {low} to {high}")
+    return array
+
+
+def checked_variant(state: Mapping[str, Any], variant: Variant) -> None:
+    """Raise `ValueError` unless the state is of this variant."""
+    fields = state["variant"]
+    try:
+        given = Variant.from_fields(**fields)
+    except (TypeError, ValueError):
+        given = None
+    if given != variant:
+        shown = fields if given is None else given
+        raise ValueError(f"state has variant {shown}; allowed: {variant}")
+
+
+def checked_games(state: Mapping[str, Any], number: int, variant: Variant) -> npt.NDArray[np.void]:
+    """The records of a state, if they are games of this variant that can occur.
+
+    Raises:
+        ValueError: they are not.
+    """
+    games = state["games"]
+    is_array = isinstance(games, np.ndarray) and games.ndim == 1
+    if not is_array or games.dtype.descr != engine.GAME.descr:
+        raise ValueError(f"state has games of {_kind_of(games)}; allowed: records of the engine")
+    if len(games) != number:
+        raise ValueError(f"state has number of games {len(games)}; allowed: {number}")
+    for meaning, holds in _invariants(games, variant).items():
+        wrong = np.flatnonzero(~holds.reshape(number, -1).all(axis=1))
+        if len(wrong):
+            raise ValueError(f"state has a game {wrong[0]} that cannot occur: {meaning}")
+    return games
+
+
+def _invariants(games: npt.NDArray[Any], variant: Variant) -> dict[str, npt.NDArray[np.bool_]]:
+    """What holds between two decisions, by its meaning; arrays (games,) or (games, ...)."""
+    wide = {name: games[name].astype(np.int64) for name in engine.GAME.names or ()}
+    return {**_of_turns(wide, variant), **_of_cards(wide, variant), **_of_fronts(wide, variant)}
+
+
+def _of_turns(
+    game: dict[str, npt.NDArray[np.int64]], variant: Variant
+) -> dict[str, npt.NDArray[np.bool_]]:
+    is_over, turns, size = game["phase"] == engine.OVER, game["turns"], variant.row_size
+    losers = (game["traps"] >= variant.trap_limit).sum(axis=1)
+    cards_in_row = (game["row"] > 0).sum(axis=1)
+    is_numbered = [game[name].reshape(len(turns), -1) for name in ("die", "top", "row")]
+    return {
+        "it waits for a decision or is over": is_over | (game["phase"] == engine.DECISION),
+        "die and backs have the numbers of the variant": (
+            np.column_stack(is_numbered) <= variant.num_holes
+        ),
+        "a die was rolled (T1)": game["die"] >= 1,
+        "the row has its slots (S1)": game["row"][:, size:] == 0,
+        "the row is full (T6)": cards_in_row >= size - is_over,
+        "the last action is one": (game["action"] < engine.NUM_ACTIONS)
+        | ((game["action"] == engine.NO_ACTION) & (turns == 0)),
+        "seats take turns (S3)": game["seat"] == (turns - is_over) % variant.num_players,
+        "burns are done (T4)": game["burn_due"] == 0,
+        "it ends with a last trap or the reserve (E1, E2)": (
+            is_over == ((game["reserve"] == 0) | (losers > 0))
+        ),
+        "one seat at most has lost by its traps (E1)": losers <= 1,
+    }
+
+
+def _of_cards(
+    game: dict[str, npt.NDArray[np.int64]], variant: Variant
+) -> dict[str, npt.NDArray[np.bool_]]:
+    holes = np.arange(1, engine.MAX_HOLES + 1)
+    in_row = (game["row"][:, :, None] == holes).sum(axis=1)
+    in_reserve = game["below"] + (game["top"][:, None] == holes)
+    cheese, traps = np.split(game["taken"], 2, axis=2)
+    return {
+        "cards are conserved (C1)": in_reserve + in_row + game["gone"] == variant.rules[0].copies,
+        "the reserve is its cards (S2)": game["reserve"] == in_reserve.sum(axis=1),
+        "the top of the reserve is visible (S2)": (game["top"] == 0) == (game["reserve"] == 0),
+        "taken cards have left the row": game["gone"] >= (cheese + traps).sum(axis=1),
+        "traps are those taken": game["traps"] == traps.sum(axis=2),
+        "cheese is that taken": game["cheese"] == cheese.sum(axis=2),
+        "points are those taken (P1)": game["points"] == cheese @ holes,
+        "nobody sits beyond the last seat": game["taken"][:, variant.num_players :] == 0,
+    }
+
+
+def _of_fronts(
+    game: dict[str, npt.NDArray[np.int64]], variant: Variant
+) -> dict[str, npt.NDArray[np.bool_]]:
+    seats, players = np.arange(engine.MAX_PLAYERS), variant.num_players
+    row, front, peeked = game["row"], game["front"], game["peeked"]
+    face = (front - engine.CHEESE) * engine.MAX_HOLES + row - 1
+    seen = (front > engine.UNSEEN)[..., None] & (face[..., None] == np.arange(engine.NUM_FACES))
+    knows = (peeked[:, None] >> seats[:, None] & 1)[..., None] & seen[:, None]
+    taken = game["taken"].sum(axis=1)
+    is_at_table = (seats < players)[:, None]
+    least = (taken[:, None] + knows.sum(axis=2)) * is_at_table
+    most = game["drawn"][:, None] * is_at_table
+    return {
+        "a front is unseen, cheese or a trap": front <= engine.TRAP,
+        "only seats peek": peeked < 1 << players,
+        "only cards have fronts": (row > 0) | (peeked == 0),
+        "a front is known where somebody peeked (I4)": (front == engine.UNSEEN) == (peeked == 0),
+        "there are no more fronts than cards (C2)": game["drawn"] <= variant.rules[0].fronts,
+        "known fronts were looked at (I4)": game["drawn"] >= taken + seen.sum(axis=1),
+        "a seat knows what it saw (I2)": (least <= game["known"]) & (game["known"] <= most),
+    }
+
+
+def _kind_of(value: Any) -> str:
+    is_array = isinstance(value, np.ndarray)
+    return f"{value.dtype} {value.shape}" if is_array else f"type {type(value).__name__}"
+
+
+# --- The generator of opponents ----------------------------------------------------------------
+
+
+def generator_state(rng: np.random.Generator) -> State:
+    """The state of a generator as plain numbers."""
+    return dict(rng.bit_generator.state)
+
+
+def set_generator_state(rng: np.random.Generator, state: Any) -> None:
+    """Let a generator go on from a state; it is left as it is if that is none.
+
+    Raises:
+        ValueError: it is not a state of such a generator.
+    """
+    present = generator_state(rng)
+    if not _is_like(state, present):
+        raise ValueError(
+            f"state has rng {state!r}; allowed: that of a generator {present['bit_generator']}"
+        )
+    rng.bit_generator.state = state
+
+
+def _is_like(value: Any, pattern: Any, bits: int = 0) -> bool:
+    """Whether a value has the names and texts of the pattern, and whole numbers where it has."""
+    if isinstance(pattern, dict):
+        is_dict = isinstance(value, dict) and value.keys() == pattern.keys()
+        return is_dict and all(
+            _is_like(value[name], pattern[name], PCG64_BITS.get(name, 0)) for name in pattern
+        )
+    if isinstance(pattern, int):
+        return type(value) is int and 0 <= value < 1 << bits
+    return type(value) is type(pattern) and value == pattern
+
+
+# --- Files -------------------------------------------------------------------------------------
+
+
+def save_state(file: str | os.PathLike[str], state: State) -> None:
+    """Write a state of ``get_state`` to a file, whole or not at all."""
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    plain = json.dumps(_without_arrays(state, arrays))
+    with replacing(Path(file)) as temporary, open(temporary, "wb") as stream:
+        header = np.frombuffer(plain.encode(), np.uint8)
+        np.savez_compressed(stream, allow_pickle=False, **{PLAIN: header}, **arrays)
+
+
+def load_state(file: str | os.PathLike[str]) -> State:
+    """The state in a file of `save_state`; ``set_state`` then looks at its contents.
+
+    Raises:
+        ValueError: there is no such file or it is none of a state. Nothing in it is executed.
+    """
+    try:
+        arrays = read_arrays(Path(file))
+        state = _with_arrays(json.loads(arrays.pop(PLAIN).tobytes()), arrays)
+    except UNREADABLE as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{file} is no file of a state ({reason})") from None
+    if not isinstance(state, dict):
+        raise ValueError(f"{file} is no file of a state (it holds a {type(state).__name__})")
+    return state
+
+
+def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an ``.npz`` file, without pickle and not larger than `MOST_BYTES`.
+
+    Raises:
+        Exception: one of `UNREADABLE`, if it is no such file.
+    """
+    with open(file, "rb") as stream, zipfile.ZipFile(stream) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > MOST_BYTES:
+            raise ValueError(f"it is larger than {MOST_BYTES} bytes")
+        arrays = {}
+        for name in archive.namelist():
+            with archive.open(name) as entry:
+                array = np.lib.format.read_array(entry, allow_pickle=False, max_header_size=10_000)
+            arrays[name.removesuffix(".npy")] = array
+    return arrays
+
+
+def _without_arrays(value: Any, arrays: dict[str, npt.NDArray[Any]]) -> Any:
+    """The same with {"array": name} in place of each array, which goes to ``arrays``."""
+    if isinstance(value, np.ndarray):
+        name = f"array_{len(arrays)}"
+        arrays[name] = value
+        return {"array": name}
+    if isinstance(value, Mapping):
+        return {name: _without_arrays(part, arrays) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_arrays(part, arrays) for part in value]
+    return value
+
+
+def _with_arrays(value: Any, arrays: dict[str, npt.NDArray[Any]]) -> Any:
+    """The inverse of `_without_arrays`."""
+    if isinstance(value, dict) and value.keys() == {"array"}:
+        return arrays[value["array"]]
+    if isinstance(value, dict):
+        return {name: _with_arrays(part, arrays) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_with_arrays(part, arrays) for part in value]
+    return value
