@@ -27,10 +27,10 @@ import numpy.typing as npt
 
 import agents
 from agents.agent import Agent
-from agents.command_line import Parser
-from agents.files import replacing
 from agents.plots import heat_map
 from alles_kaese_env import GameBatch, Variant
+from alles_kaese_env.command_line import Parser
+from alles_kaese_env.files import replacing
 from alles_kaese_env.seeding import as_seed, streams_of
 from alles_kaese_env.variant import whole_number
 

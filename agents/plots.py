@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 import agents
-from agents.command_line import Parser
-from agents.files import replacing
 from alles_kaese_env import OBSERVATION, GameBatch, Variant
+from alles_kaese_env.command_line import Parser
+from alles_kaese_env.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

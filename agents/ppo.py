@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from agents.files import replacing
 from alles_kaese_env import NUM_ACTIONS, OBSERVATION, OBSERVATION_VERSION, RULES_VERSION
 from alles_kaese_env.engine import MAX_SLOTS
+from alles_kaese_env.files import replacing
 
 Weights = Mapping[str, npt.NDArray[np.float32]]
 
@@ -215,9 +213,10 @@ class PPOAgent:
         try:
             metadata = read_metadata(file.with_suffix(".json"))
             weights = read_weights(file)
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        except Exception as error:  # NumPy, zipfile and json raise anything for a broken file
+            reason = " ".join(str(error).split()) or type(error).__name__
             raise ValueError(
-                f"{path} is no run directory with {WEIGHTS_FILE} and no weights file ({error})"
+                f"{path} is no run directory with {WEIGHTS_FILE} and no weights file ({reason})"
             ) from None
         for name, version in versions().items():
             if metadata.get(name) != version:

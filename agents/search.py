@@ -1,8 +1,7 @@
 """The search agent: it imagines how games go on from what one observation says, and counts.
 
 From an observation alone it makes a game record that fits it, draws what the seat does not know,
-and lets compiled play-outs find the best action. Rules: those of ``Variant(num_players=n)``.
-Sources stand in ``docs/search.md``.
+and lets compiled play-outs find the best action. Sources stand in ``docs/search.md``.
 
 What is compiled here is not kept on disk: Numba would not renew it when the engine changes.
 """
@@ -13,205 +12,59 @@ What is compiled here is not kept on disk: Numba would not renew it when the eng
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from agents.heuristic import load_parameters
+from agents.policies import heuristic_action, jit, parameters_record, reference_action
+from agents.values import (
+    DIRECTORY,
+    Network,
+    Room,
+    best_action,
+    final_share,
+    load_network,
+    network_file,
+    no_network,
+    room_for,
+)
 from alles_kaese_env import OBSERVATION as LAYOUT
 from alles_kaese_env.engine import (
     CHEESE,
     DECISION,
-    DISCARD,
     GAME,
+    MAX_COPIES,
     MAX_HOLES,
     MAX_PLAYERS,
     MAX_SLOTS,
     NO_ACTION,
     NUM_FACES,
     OBSERVATION,
-    PEEK,
     STREAM,
-    TAKE,
     TRAP,
     UNSEEN,
     apply_action,
     face_of,
-    matching_slots,
     next_word,
     random_below,
-    record,
     run_chance,
-    write_payoffs,
 )
 from alles_kaese_env.variant import Variant, whole_number
 
-COPIES = 6  # cards of each hole count in the default variant
 MOST_PLAYOUTS = 10**9
 MOST_MILLISECONDS = 10**7
 DISCARD_ODDS = 4  # of a trap, for a discard that an opponent knew and did not take
-CAUTION = 0.7  # standard errors that an action must gain over that of the tuned policy
+CAUTION = 0.7  # standard errors that an action must gain over the choice without a search
 SURE = 3.0  # standard errors that an action is behind before no more play-outs are spent on it
 ROUNDS_TO_TRUST = 128  # before that a standard error says little
 ROUNDS_AT_ONCE = 64  # rounds of play-outs between two looks at the clock
 PLAYERS = range(2, MAX_PLAYERS + 1)
 NUM_PLAYERS = LAYOUT["num_players"].where
 
-
-def jit(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile on first use, in memory only, and release the GIL."""
-    return njit(nogil=True, error_model="numpy")(function)
-
-
-# --- The policies of the play-outs -------------------------------------------------------------
-
-ONE = 60  # probabilities are counted in sixtieths: exact, for fractions of up to six cards
-SIXTIETHS = np.array([[ONE * t // max(n, 1) for n in range(COPIES + 1)] for t in range(COPIES + 1)])
-
-WEIGHTS = record(
-    [
-        ("threshold", "f8", (3,)),  # most q to take a card, by own traps
-        ("need", "f8", (3,)),  # more of it for a point behind the best opponent, a turn left
-        ("holes", "f8"),  # more of it for a hole on the card, with two traps
-        ("theirs_first", "f8"),  # q less, when choosing what to take, if an opponent knows it
-        ("keep_own", "f8"),  # less reason to discard a card that the seat knows
-        ("drop_theirs", "f8"),  # more reason to discard one that an opponent knows
-        ("base_holes", "f8"),  # added to the holes that a peek is worth
-        ("crowd", "f8"),  # more worth of a peek for each other card of as many holes
-    ]
-)
-
-
-def weights_of(values: tuple[Any, ...]) -> npt.NDArray[Any]:
-    """Values of WEIGHTS as a record array (1,)."""
-    return np.array([values], WEIGHTS)
-
-
-# From a search for the most wins against the reference with 2 and with 4 players, see
-# docs/search.md. Those for 4 are the better ones for 3, 5 and 6 players too.
-TWO = weights_of(((0.77, 0.67, 0.12), (0.04, 0.13, 0.31), 0.055, 0.06, 1.8, 0.75, 2.2, 0.2))
-MORE = weights_of(((0.87, 0.75, 0.24), (0.11, 0.07, 0.19), 0.05, 0.16, 1.8, 0.92, 0.9, 0.41))
-
-
-@jit
-def trap_sixtieths(game, rules, seat, slot):
-    """I4: the probability that the card in a slot is a trap, as far as the seat knows, in 1/60."""
-    if game.peeked[slot] >> seat & 1:
-        return ONE * np.int64(game.front[slot] == TRAP)
-    holes = game.row[slot]
-    cheese, trap = face_of(CHEESE, holes), face_of(TRAP, holes)
-    traps = rules.fronts[trap] - np.int64(game.known[seat, trap])
-    return SIXTIETHS[traps, traps + rules.fronts[cheese] - np.int64(game.known[seat, cheese])]
-
-
-@jit
-def reference_action(game, rules):
-    """What the reference heuristic does in place of the seat to move, by what that seat knows."""
-    seat = np.int64(game.seat)
-    safest = riskiest = most_uncertain = 0
-    least, most, best = ONE + 1, -1, -1
-    for slot in range(MAX_SLOTS):
-        if game.row[slot] == game.die:
-            trap = trap_sixtieths(game, rules, seat, slot)
-            if trap < least:
-                safest, least = slot, trap
-            if trap > most:
-                riskiest, most = slot, trap
-    if most >= 0:
-        threshold = 42 if game.traps[seat] <= 1 else 6  # 0.7 and 0.1
-        if least <= threshold:
-            return TAKE * MAX_SLOTS + safest
-        return DISCARD * MAX_SLOTS + riskiest
-    for slot in range(MAX_SLOTS):
-        if not game.peeked[slot] >> seat & 1:
-            trap = trap_sixtieths(game, rules, seat, slot)
-            worth = np.int64(game.row[slot]) * trap * (ONE - trap)
-            if worth > best:
-                most_uncertain, best = slot, worth
-    return PEEK * MAX_SLOTS + most_uncertain
-
-
-@jit
-def tuned_action(game, rules, weights):
-    """What the mover of a search does later on: the reference with a view to the score.
-
-    It takes more risk with two traps when it is behind, discards rather what opponents know than
-    what it knows itself, and rather peeks where more cards have the same back.
-    """
-    if matching_slots(game) == 0:
-        return tuned_peek(game, rules, weights)
-    seat = np.int64(game.seat)
-    safest = worst = 0
-    least, most = np.inf, -np.inf
-    for slot in range(MAX_SLOTS):
-        if game.row[slot] == game.die:
-            trap = trap_sixtieths(game, rules, seat, slot) / ONE
-            own = game.peeked[slot] >> seat & 1
-            theirs = np.int64(game.peeked[slot] & ~(1 << seat) != 0)
-            risk = trap - weights.theirs_first * theirs
-            if risk < least:
-                safest, least = slot, risk
-            harm = trap - weights.keep_own * own + weights.drop_theirs * theirs
-            if harm > most:
-                worst, most = slot, harm
-    trap = trap_sixtieths(game, rules, seat, safest) / ONE
-    if trap == 0 or trap <= tuned_threshold(game, rules, weights, seat):
-        return TAKE * MAX_SLOTS + safest
-    return DISCARD * MAX_SLOTS + worst
-
-
-@jit
-def tuned_threshold(game, rules, weights, seat):
-    """The greatest trap probability at which a seat takes a card of the die's number."""
-    most = np.int64(0)
-    for other in range(rules.num_players):
-        if other != seat and game.points[other] > most:
-            most = np.int64(game.points[other])
-    turns = game.reserve / rules.num_players
-    need = (most - np.int64(game.points[seat])) / (turns + 0.5)
-    traps = min(np.int64(game.traps[seat]), 2)
-    threshold = weights.threshold[traps] + weights.need[traps] * max(min(need, 6.0), -6.0)
-    if traps == 2:
-        threshold += weights.holes * np.float64(game.die)
-    return threshold
-
-
-@jit
-def tuned_peek(game, rules, weights):
-    """Where the tuned policy peeks."""
-    seat = np.int64(game.seat)
-    slot, best = 0, -1.0
-    for k in range(MAX_SLOTS):
-        if not game.peeked[k] >> seat & 1:
-            crowd = -1
-            for other in range(MAX_SLOTS):
-                crowd += game.row[other] == game.row[k]
-            trap = trap_sixtieths(game, rules, seat, k) / ONE
-            holes = np.float64(game.row[k]) + weights.base_holes
-            worth = holes * trap * (1 - trap) * (1 + weights.crowd * crowd)
-            if worth > best:
-                slot, best = k, worth
-    return PEEK * MAX_SLOTS + slot
-
-
-@jit
-def tuned_choice(games, rules, weights):
-    """`tuned_action` in the first of some games."""
-    return tuned_action(games[0], rules[0], weights[0])
-
-
-@jit
-def play_out(game, rules, mover, weights, stream):
-    """Play to the end of the game: one seat by the tuned policy, the others by the reference."""
-    while game.phase == DECISION:
-        if game.seat == mover:
-            action = tuned_action(game, rules, weights)
-        else:
-            action = reference_action(game, rules)
-        apply_action(game, rules, action)
-        run_chance(game, rules, stream)
+Policy = tuple[npt.NDArray[Any], Network, Room]  # (1,) PARAMETERS, a network, and room for both
 
 
 # --- From an observation to a game ------------------------------------------------------------
@@ -391,7 +244,7 @@ def determinise_discards(game, rules, seen, h, odds, stream):
     for slot in range(MAX_SLOTS):
         if game.row[slot] == h + 1 and game.peeked[slot] & 1:
             own[game.front[slot] - CHEESE] -= 1
-    fronts = np.zeros(COPIES, np.int64)
+    fronts = np.zeros(MAX_COPIES, np.int64)
     fronts[: own[0]] = CHEESE
     fronts[own[0] : own[0] + own[1]] = TRAP
     for seat in range(1, rules.num_players):
@@ -408,7 +261,41 @@ def determinise_discards(game, rules, seen, h, odds, stream):
 
 
 @jit
-def search(work, rules, weights, seen, actions, rounds, streams, gains):
+def policy_action(game, rules, parameters, network, room):
+    """What the seat to move does without a search: as the network says, or the heuristic."""
+    if len(network.first):
+        return best_action(game, rules, network, room)[0]
+    return heuristic_action(game, rules, parameters, room.payoffs[0])
+
+
+@jit
+def first_choice(games, rules, parameters, network, room):
+    """`policy_action` in the first of some games."""
+    return policy_action(games[0], rules[0], parameters[0], network, room)
+
+
+@jit
+def outcome(game, rules, mover, parameters, network, room, stream):
+    """The mover's chance to win when it has acted, from one way in which the game goes on.
+
+    The others play the reference heuristic. With a network the way ends at the mover's next
+    decision, with what the network thinks of the best action there; without one the mover plays
+    the tuned heuristic to the end.
+    """
+    while game.phase == DECISION:
+        if game.seat != mover:
+            action = reference_action(game, rules)
+        elif len(network.first):
+            return best_action(game, rules, network, room)[1]
+        else:
+            action = heuristic_action(game, rules, parameters, room.payoffs[0])
+        apply_action(game, rules, action)
+        run_chance(game, rules, stream)
+    return final_share(game, rules, mover, room.payoffs)
+
+
+@jit
+def search(work, rules, parameters, network, room, seen, actions, rounds, streams, gains):
     """Rounds of play-outs: one determinisation each, and from it one play-out for each action.
 
     All play-outs of a round share the determinisation and the random stream: common random
@@ -416,16 +303,16 @@ def search(work, rules, weights, seen, actions, rounds, streams, gains):
 
     Args:
         work: (3,) GAME: that of `rebuild`, and room for two more.
-        rules, weights: (1,) RULES and (1,) WEIGHTS.
+        rules, parameters: (1,) RULES and (1,) PARAMETERS.
+        network, room: a Network, which may be that of `no_network`, and a Room.
         seen: as in `rebuild`.
         actions: (A,) int64, the legal ones; the first is the one that others are compared with.
         rounds: how many rounds.
         streams: (2,) STREAM: the first one goes on from call to call, the second is room.
-        gains: (2, A) float64, to which is added how much more than the first action each action
-            paid to the mover (P5), and the square of it.
+        gains: (2, A) float64, to which is added by how much each action is better for the mover
+            than the first one, as a share of the win, and the square of it.
     """
     mover = np.int64(work[0].seat)
-    payoffs = np.zeros((1, MAX_PLAYERS))
     for _ in range(rounds):
         work[1] = work[0]
         determinise(work[1], rules[0], seen, DISCARD_ODDS, streams[0])
@@ -436,31 +323,40 @@ def search(work, rules, weights, seen, actions, rounds, streams, gains):
             streams[1].counter = word
             apply_action(work[2], rules[0], actions[k])
             run_chance(work[2], rules[0], streams[1])
-            play_out(work[2], rules[0], mover, weights[0], streams[1])
-            write_payoffs(work[2], rules[0], payoffs, 0)
+            share = outcome(work[2], rules[0], mover, parameters[0], network, room, streams[1])
             if k == 0:
-                first = payoffs[0, mover]
-            gain = payoffs[0, mover] - first
-            gains[0, k] += gain
-            gains[1, k] += gain * gain
+                first = share
+            gains[0, k] += share - first
+            gains[1, k] += (share - first) ** 2
 
 
 class SearchAgent:
     """Plays the action whose play-outs pay best.
 
-    It is for the default rules, with any number of players, and needs no more than observations.
+    It needs no more than observations.
 
     Args:
         playouts: at most so many play-outs for each legal action of a decision.
         milliseconds: instead of it, at most so long for each decision, by the clock on the wall.
             How many play-outs that gives depends on the machine, so only the other budget makes
             moves repeatable. The first decision of a process compiles for some seconds.
+        variant: the rules of the games, which no observation names; None for the default rules
+            with any number of players.
+        is_flat: play out to the end instead of asking a value network. So does an agent whose
+            variant is not the default one, for which there is no network.
 
     Raises:
         ValueError: not exactly one budget is given, or it is not what is allowed.
     """
 
-    def __init__(self, *, playouts: int | None = None, milliseconds: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        playouts: int | None = None,
+        milliseconds: int | None = None,
+        variant: Variant | None = None,
+        is_flat: bool = False,
+    ) -> None:
         if (playouts is None) == (milliseconds is None):
             raise ValueError(
                 f"playouts is {playouts!r} and milliseconds is {milliseconds!r}; "
@@ -472,15 +368,25 @@ class SearchAgent:
             milliseconds = whole_number("milliseconds", milliseconds, 1, MOST_MILLISECONDS)
         self.playouts = playouts
         self.milliseconds = milliseconds
-        self._variants = {players: Variant(num_players=players) for players in PLAYERS}
+        variants = [variant] if variant else [Variant(num_players=number) for number in PLAYERS]
+        self._rules = {each.num_players: each.rules for each in variants}
+        parameters = load_parameters()
+        self._parameters = {number: parameters_record(parameters[number]) for number in self._rules}
+        self._networks = {
+            each.num_players: no_network() if is_flat else network_of(each) for each in variants
+        }
 
     @classmethod
     def from_budget(cls, budget: str) -> SearchAgent:
         """An agent from its budget as text: "400" play-outs an action, "100ms" a decision.
 
+        Before it may stand "flat:" for play-outs to the end, without the value network.
+
         Raises:
             ValueError: the text is neither.
         """
+        is_flat = budget.startswith("flat:")
+        budget = budget.removeprefix("flat:")
         number = budget.removesuffix("ms")
         if not (number.isascii() and number.isdigit()):
             raise ValueError(
@@ -488,8 +394,8 @@ class SearchAgent:
                 'or "100ms" for milliseconds a decision'
             )
         if number != budget:
-            return cls(milliseconds=int(number))
-        return cls(playouts=int(number))
+            return cls(milliseconds=int(number), is_flat=is_flat)
+        return cls(playouts=int(number), is_flat=is_flat)
 
     def act(
         self,
@@ -500,7 +406,7 @@ class SearchAgent:
         """Actions (B,) int64 for observations (B, 253) float32 and masks (B, 18) bool.
 
         Raises:
-            ValueError: an observation is not of a decision in a game of the default rules.
+            ValueError: an observation is not of the mover's turn in a game of the agent's rules.
         """
         vectors = np.ascontiguousarray(observations, np.float32)
         words = rng.integers(2**64, size=len(vectors), dtype=np.uint64)
@@ -515,26 +421,27 @@ class SearchAgent:
     ) -> int:
         """The best action for one observation, with a random word of its own.
 
-        The tuned policy's own choice comes first among the actions: the others must beat it.
+        The choice without a search comes first among the actions: the others must beat it.
         """
         deadline = time.perf_counter() + (self.milliseconds or 0) / 1000
         players = int(observation[NUM_PLAYERS].argmax()) + 2
-        rules, weights = self._variants[players].rules, TWO if players == 2 else MORE
         work, streams = np.zeros(3, GAME), np.zeros(2, STREAM)
         streams["counter"][0] = word
         seen = np.zeros((MAX_PLAYERS, MAX_HOLES), np.int64)
-        if not rebuild_first(observation.view(OBSERVATION), rules, work, seen):
+        rules = self._rules.get(players)
+        if rules is None or not rebuild_first(observation.view(OBSERVATION), rules, work, seen):
             raise ValueError(
-                "observation is of no decision in a game of the default rules; "
-                f"allowed: one of Variant(num_players={players}), at the mover's turn"
+                f"observation is of {players} players and of no decision in a game of the "
+                "agent's rules; allowed: one of the mover's turn, by the default rules or by "
+                "those of the agent's variant"
             )
-        own = tuned_choice(work, rules, weights)
-        actions = np.array([own, *(action for action in np.flatnonzero(mask) if action != own)])
+        policy = self.policy(players)
+        actions = different_actions(work[0], mask, first_choice(work, rules, *policy))
         gains = np.zeros((2, len(actions)))
         rounds = 0
         while rounds == 0 or not self._is_spent(rounds, deadline):
             more = min(ROUNDS_AT_ONCE, (self.playouts or MOST_PLAYOUTS) - rounds)
-            search(work, rules, weights, seen, actions, more, streams, gains)
+            search(work, rules, *policy, seen, actions, more, streams, gains)
             rounds += more
             if rounds >= ROUNDS_TO_TRUST:
                 keep = have_a_chance(gains, rounds)
@@ -543,11 +450,43 @@ class SearchAgent:
                 break
         return int(actions[best_choice(gains, rounds)])
 
+    def policy(self, num_players: int) -> Policy:
+        """What the agent goes by without a search, with room of its own for each call."""
+        room = room_for(num_players)
+        return self._parameters[num_players], self._networks[num_players], room
+
     def _is_spent(self, rounds: int, deadline: float) -> bool:
         """Whether the budget of a decision is used up."""
         if self.playouts is not None:
             return rounds >= self.playouts
         return time.perf_counter() >= deadline
+
+
+@lru_cache
+def network_of(variant: Variant) -> Network:
+    """The value network for a variant; one that judges nothing where there is none."""
+    path = network_file(variant.num_players, DIRECTORY)
+    if variant != Variant(num_players=variant.num_players) or not path.exists():
+        return no_network()
+    return load_network(path, variant.num_players)
+
+
+def different_actions(game: np.void, mask: npt.NDArray[np.bool_], first: int) -> npt.NDArray[Any]:
+    """The legal actions (A,), one of each kind with cards that nothing tells apart.
+
+    Args:
+        game: the GAME of `rebuild`.
+        mask: the legal actions, (18,).
+        first: the one that is to come first; of several such cards it has the lowest slot.
+    """
+    slots: dict[tuple[int, ...], int] = {}
+    actions = [first]
+    for action in np.flatnonzero(mask):
+        slot = action % MAX_SLOTS
+        card = tuple(int(game[name][slot]) for name in ("row", "peeked", "front"))
+        if slots.setdefault(card, int(slot)) == slot and action != first:
+            actions.append(int(action))
+    return np.array(actions)
 
 
 def means_and_errors(

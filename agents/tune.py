@@ -27,9 +27,9 @@ import numpy.typing as npt
 import agents
 from agents.agent import Agent
 from agents.arena import win_share
-from agents.command_line import Parser
-from agents.files import replacing
 from agents.heuristic import PARAMETERS_FILE, HeuristicAgent, Parameters
+from alles_kaese_env.command_line import Parser
+from alles_kaese_env.files import replacing
 
 MIX = {"reference": 0.4, "greedy": 0.2, "present": 0.4}  # weights of the opponents
 CHECKS = ("reference", "greedy", "random")

@@ -26,11 +26,13 @@ Clause numbers (C1, T4, ...) are those of ``docs/rules.md``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import config, njit, types
+from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 
 # --- Capacities and codes ------------------------------------------------------------------
@@ -142,9 +144,31 @@ OBSERVATION_SIZE = OBSERVATION.itemsize // 4
 OBSERVATION_VERSION = 1
 
 
+class CompiledFiles(FunctionCache):
+    """Numba's cache on disk, but a broken file is a missing one, and so is a disk to write on."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """What was compiled before, None if it is not there; then it is compiled anew."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # half a file, after a kill or a full disk, can raise anything
+            with suppress(OSError):
+                self.flush()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled, if there is room for it."""
+        with suppress(OSError):
+            super().save_overload(sig, data)
+
+
 def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile on first use into whatever calls it, keep the result on disk, release the GIL."""
-    return njit(cache=True, nogil=True, error_model="numpy", forceinline=True)(function)
+    compiled = njit(nogil=True, error_model="numpy", forceinline=True)(function)
+    if not IS_PLAIN_PYTHON:
+        with suppress(RuntimeError):  # no directory can be written: each process compiles anew
+            compiled._cache = CompiledFiles(function)
+    return compiled
 
 
 def jit_wrapping(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -159,7 +159,7 @@ class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         """The game as it went up to now, with ``record=True``; see `GameBatch.replay`."""
         return self._games.batch.replay(0, **options)
 
-    def render(self) -> Frame | None:  # type: ignore[override]
+    def render(self) -> Frame | None:
         """The table as ``perspective`` sees it: text, array, or None where a window shows it.
 
         Raises:

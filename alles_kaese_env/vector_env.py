@@ -151,7 +151,7 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
         self._games.check_begun()
         return self._games.batch.masks.copy()
 
-    def render(self) -> tuple[Frame | None, ...] | None:
+    def render(self) -> tuple[Frame | None, ...] | None:  # type: ignore[override]
         """Each game as its learner, or ``perspective``, sees it: texts or arrays."""
         if self.render_mode is None:
             gymnasium.logger.warn('render was called without a render_mode; allowed: "rgb_array"')

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from collections import defaultdict
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from agents.arena import Score, ratings
 from alles_kaese_env import OBSERVATION
 
 DOCS = Path(__file__).parent
@@ -27,7 +33,184 @@ This page is written by `python docs/generate.py`.
 """
 
 
-PAGES = {"observation.md": observation_page}
+def leaderboard_page() -> str:
+    """Who is how strong, from the files of the arena in ``docs/leaderboard``."""
+    files: dict[int, list[Path]] = defaultdict(list)
+    for file in sorted((DOCS / "leaderboard").glob("*.json")):
+        files[json.loads(file.read_text())["pairs"][0]["num_players"]].append(file)
+    return LEADERBOARD + "".join(board(players, files[players]) for players in sorted(files))
+
+
+LEADERBOARD = """# Leaderboard
+
+All agents against all others, every deal once from every seat and the same deals for all pairs.
+A share is the mean over games of 1/w for each of w winners, with its 95 % interval; a tie is not a
+win. With more than two players the agent of the row meets a table of the agent of the column.
+*Elo* is a Bradley-Terry strength from all pairs, `random` at 0: 100 points mean 64 % of the games
+between two. *Third traps* is the share of games that end by one (E1), *seats* the worst and the
+best seat, both against `reference`. *ms* is the time of a move with many games at once.
+
+This page is written by `python docs/generate.py` from `docs/leaderboard/*.json`, and those by the
+commands below.
+"""
+YARDSTICK = "reference"
+
+
+def board(players: int, files: list[Path]) -> str:
+    """The section of a number of players."""
+    data = {file: json.loads(file.read_text()) for file in files}
+    pairs = {
+        (pair["agent"], pair["against"]): pair for one in data.values() for pair in one["pairs"]
+    }
+    names = list(dict.fromkeys(agent for agent, _ in pairs))
+    elo = ratings({key: pair_score(pair) for key, pair in pairs.items()}, names, players)
+    names.sort(key=lambda agent: -elo[agent])
+    commands = "\n".join(
+        f"{one['command']} --json docs/leaderboard/{file.name}" for file, one in data.items()
+    )
+    lines = [
+        f"\n## {players} players\n\n```\n{commands}\n```\n",
+        f"| agent | Elo | {' | '.join(f'against {other}' for other in names)} | third traps "
+        "| seats | ms |",
+        "|---|---|" + "---|" * (len(names) + 3),
+    ]
+    for agent in names:
+        mine = [pairs.get((agent, other)) for other in names]
+        shares = " | ".join(
+            with_interval(pair["share"], pair["low"], pair["high"]) if pair else "" for pair in mine
+        )
+        yardstick = pairs.get((agent, YARDSTICK)) or pairs[agent, names[-1]]
+        seats = f"{min(yardstick['per_seat']):.3f} to {max(yardstick['per_seat']):.3f}"
+        lines.append(
+            f"| `{agent}` | {elo[agent]:.0f} | {shares} | {yardstick['third_traps']:.3f} | {seats} "
+            f"| {1000 * yardstick['seconds']:.3f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def pair_score(pair: dict[str, Any]) -> Score:
+    """The score that the arena wrote down."""
+    return Score(**{field.name: pair[field.name] for field in fields(Score)})
+
+
+def good_play_page() -> str:
+    """What good play is, from the answers of ``agents.good_play``."""
+    data = json.loads((DOCS / "good_play" / "answers.json").read_text())
+    answers = data["agents"]
+    names = list(answers)
+    players = [name for name in names if "seats" in answers[name]]
+    command = (
+        f"python -m agents.good_play --agents {' '.join(names)} "
+        f"--num-players {data['num_players']} --games {data['games']} --out docs/good_play"
+    )
+    worth = [
+        [
+            f"`{name}`",
+            *(with_interval(*three) for three in answers[name]["worth_of_peeks"].values()),
+        ]
+        for name in players
+    ]
+    two_traps = [
+        [f"`{name}`", *(percent(rate) for rate in answers[name]["two_traps"].values())]
+        for name in names
+    ]
+    seats = [
+        [f"`{name}`, {count}", " ".join(f"{share:.3f}" for share in shares)]
+        for name in players
+        for count, shares in answers[name]["seats"].items()
+    ]
+    kinds = sorted({kind for name in names for kind in answers[name]["differences"]})
+    others = [name for name in names if name != "heuristic"]
+    differences = [
+        [kind, *(percent(answers[name]["differences"].get(kind, 0)) for name in others)]
+        for kind in kinds
+    ]
+    return GOOD_PLAY.format(
+        command=command,
+        games=f"{data['games']:,}",
+        decisions=f"{data['decisions']:,}",
+        players=data["num_players"],
+        worth=table(["agent", *next(iter(answers.values()))["worth_of_peeks"]], worth),
+        two_traps=table(["agent", *next(iter(answers.values()))["two_traps"]], two_traps),
+        seats=table(["agent, players", "share of each seat, from the starting player on"], seats),
+        differences=table(["", *(f"`{name}`" for name in others)], differences),
+    )
+
+
+GOOD_PLAY = """# What good play is
+
+Measured answers, not advice. All agents were asked about the same {decisions} decisions, those of
+{games} games with {players} players in which `heuristic` plays all seats; a search about every
+so-many-th of them. This page is written by `python docs/generate.py` from what this leaves:
+
+```
+{command}
+```
+
+## How much is a peek worth?
+
+Win share against `reference` (20,000 games, 95 % interval), as the agent is; when it peeks at a
+card drawn at random; and when it forgets which cards of the row it peeked at, though it still
+counts what it has seen.
+
+{worth}
+
+So remembering is worth far more than choosing where to look.
+
+## When to take
+
+How often a matching card is taken, by the least probability of a trap among the matching cards
+(in tenths) and by own traps.
+
+![How often a card is taken by its probability of a trap](good_play/take.svg)
+
+With two traps the next one loses the game (E1). How often a card that may be a trap is taken then,
+by whether the mover is behind, level or ahead of the best opponent in points:
+
+{two_traps}
+
+## Which card to peek at
+
+![What is peeked at, by holes](good_play/peeks.svg)
+
+Cards with many holes score more and are traps more often. Bars in grey show what cards with an
+unknown front there are to choose from.
+
+## Is it good to start?
+
+The same agent in all seats, 20,000 games each (±0.007 at most):
+
+{seats}
+
+## What others do that the heuristic does not
+
+Share of all decisions:
+
+{differences}
+"""
+
+
+def table(heads: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = [f"| {' | '.join(cells)} |" for cells in [heads, ["---"] * len(heads), *rows]]
+    return "\n".join(lines)
+
+
+def percent(rate: float | None) -> str:
+    """A share in percent, a dash where there were too few cases."""
+    return "–" if rate is None else f"{rate:.1%}"
+
+
+def with_interval(share: float, low: float, high: float) -> str:
+    """A share with its interval."""
+    return f"{share:.3f} ({low:.3f} to {high:.3f})"
+
+
+PAGES = {
+    "observation.md": observation_page,
+    "leaderboard.md": leaderboard_page,
+    "good_play.md": good_play_page,
+}
 
 
 def main() -> int:

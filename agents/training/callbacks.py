@@ -20,8 +20,8 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 import agents
 from agents.arena import Score, win_share
-from agents.files import replacing
 from agents.ppo import PPOAgent
+from agents.training.checkpoint import save_checkpoint
 from agents.training.config import RunDirectory
 from agents.training.self_play import network_of
 
@@ -138,8 +138,7 @@ class Checkpoints(BaseCallback):
 
 def save(model: BaseAlgorithm, run: RunDirectory) -> None:
     """Write the checkpoint and the policy, each whole or not at all."""
-    with replacing(run.model) as temporary:
-        model.save(temporary)
+    save_checkpoint(model, run.path)
     agent = PPOAgent(network_of(model), metadata={"steps": model.num_timesteps})
     agent.save(run.policy)
 

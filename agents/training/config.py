@@ -11,11 +11,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from agents.files import replacing
 from agents.ppo import versions
+from agents.training.checkpoint import has_checkpoint
+from alles_kaese_env.files import replacing
 
 CONFIG_FILE = "config.json"
-LIBRARIES = ("numpy", "numba", "gymnasium", "torch", "stable-baselines3", "sb3-contrib")
+LIBRARIES = ("numpy", "numba", "gymnasium", "torch", "stable-baselines3", "sb3-contrib", "ray")
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ class Config:
 class RunDirectory:
     """The directory of a run: configuration, logs, checkpoints, the trained policy, the report.
 
-    ``config.json`` holds options, command and versions; ``model.zip`` the last checkpoint;
+    ``config.json`` holds options, command and versions; ``model.zip`` the last checkpoint,
+    ``model-previous.zip`` the one before it, ``.lock`` whether a run is at work;
     ``policy.npz`` and ``.json`` what `agents.ppo.PPOAgent` loads, ``best.npz`` and ``.json`` the
     policy that did best in an evaluation; ``pool/`` past policies;
     ``evaluations.csv`` win shares during training; ``progress*.csv`` and ``tensorboard/`` the
@@ -99,7 +101,8 @@ class RunDirectory:
             raise ValueError(f"--out is {path}; allowed: a directory that is new or empty")
         run = cls(path)
         try:
-            run.pool.mkdir(parents=True, exist_ok=True)
+            path.mkdir(parents=True, exist_ok=True)
+            run.pool.mkdir()  # of two runs that begin at once, one fails here
             run.write_config(config)
         except OSError as error:
             raise ValueError(f"--out is {path}, which cannot be written ({error})") from None
@@ -117,7 +120,7 @@ class RunDirectory:
             config = Config.from_json(json.loads((path / CONFIG_FILE).read_text())["options"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(f"--resume is {path}, which is no run directory ({error})") from None
-        if not run.model.exists():
+        if not has_checkpoint(path):
             raise ValueError(f"--resume is {path}, which has no checkpoint {run.model.name} yet")
         return run, config
 

@@ -12,10 +12,10 @@ from rich.table import Table
 
 import agents
 from agents.arena import Score, win_share
-from agents.files import replacing
 from agents.ppo import PPOAgent
 from agents.training.callbacks import YARDSTICKS
 from agents.training.config import Config, RunDirectory
+from alles_kaese_env.files import replacing
 
 REPORT_GAMES = 20_000
 

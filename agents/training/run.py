@@ -6,7 +6,7 @@ import argparse
 import shlex
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from stable_baselines3.common.logger import Logger, make_output_format
 
 import agents
-from agents.command_line import Parser
 from agents.plots import learning_curves
 from agents.ppo import PPOAgent
 from agents.training.callbacks import (
@@ -29,13 +28,16 @@ from agents.training.callbacks import (
     evaluations_of,
     save,
 )
+from agents.training.checkpoint import RunError, only_run, restore
 from agents.training.config import Config, RunDirectory
 from agents.training.network import SlotPolicy
 from agents.training.report import measure, print_report, write_report
 from agents.training.self_play import SelfPlay, games_of, network_of
 from alles_kaese_env.adapters.sb3 import JoinedVecEnv
+from alles_kaese_env.command_line import Parser, needs_extra
 from alles_kaese_env.single_seat import REWARDS
 
+ADDRESSES = ("local", "auto")
 NETWORKS = {"slots": SlotPolicy, "mlp": MaskableActorCriticPolicy}
 NUMBERS: dict[str, tuple[str, float, float]] = {  # options: meaning, least, most
     "total_steps": ("decisions of the learner", 1, 10**12),
@@ -57,11 +59,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = build_parser()
     options = parser.parse_args(arguments)
+    if options.engine == "rllib":
+        try:
+            from agents.training import rllib
+        except ImportError as error:
+            parser.error(needs_extra("--engine rllib", "rllib", error))
+        return rllib.run(options, parser)
     try:
         run, config = prepare(options)
     except ValueError as error:
         parser.error(str(error))
-    return train(run, config, is_resumed=options.resume is not None)
+    is_resumed = options.resume is not None
+    try:
+        with only_run(run.path):
+            if is_resumed:
+                run.write_config(config, is_resumed=True)
+            return train(run, config, is_resumed)
+    except (RunError, OSError) as error:  # no good checkpoint, another run, a full disk
+        parser.error(str(error))
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -83,6 +98,9 @@ def build_parser() -> argparse.ArgumentParser:
     for name, (meaning, _, _) in NUMBERS.items():
         value = getattr(default, name)
         add(option_of(name), type=type(value), metavar="X", help=f"{meaning} ({value:,})")
+    add("--engine", choices=["sb3", "rllib"], default="sb3", help="who trains (%(default)s)")
+    add("--num-env-runners", type=int, metavar="X", help="processes that play, of rllib (1)")
+    add("--address", choices=ADDRESSES, help="of the Ray cluster; local starts one here (local)")
     add("--device", help=f"of the update, as torch names it ({default.device})")
     add("--resume", type=Path, metavar="RUN", help="go on with the run in this directory")
     add("--out", type=Path, help="directory of the new run (runs/ppo-...)")
@@ -94,8 +112,14 @@ def option_of(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def prepare(options: argparse.Namespace) -> tuple[RunDirectory, Config]:
+def prepare(
+    options: argparse.Namespace, check_engine: Callable[[Config], None] = lambda config: None
+) -> tuple[RunDirectory, Config]:
     """The run directory and the configuration that the options ask for.
+
+    Args:
+        options: of the command line.
+        check_engine: raises `ValueError` where an engine allows less.
 
     Raises:
         ValueError: an option is not what is allowed.
@@ -107,6 +131,7 @@ def prepare(options: argparse.Namespace) -> tuple[RunDirectory, Config]:
     if options.resume is None:
         config = replace(Config(), **given)
         check(config)
+        check_engine(config)
         return RunDirectory.create(options.out, config), config
     if options.out is not None:
         raise ValueError("--out goes with a new run; allowed with --resume: a new --total-steps")
@@ -117,7 +142,7 @@ def prepare(options: argparse.Namespace) -> tuple[RunDirectory, Config]:
             raise ValueError(f"{option_of(name)} cannot change with --resume; it is {before}")
     config = replace(config, **given)
     check(config)
-    run.write_config(config, is_resumed=True)
+    check_engine(config)
     return run, config
 
 
@@ -155,9 +180,9 @@ def train(run: RunDirectory, config: Config, is_resumed: bool = False) -> int:
     console = Console(markup=False, soft_wrap=True)  # paths stay as they are, commands whole
     speed = measure_speed(config)
     games = games_of(config)
-    model = load_model(run, config, games) if is_resumed else new_model(config, games)
+    model = new_model(config, games)
     if is_resumed:
-        games.seed(config.seed + model.num_timesteps)  # other deals than those already played
+        restore(model, run.path, config.seed)
     model.set_logger(make_logger(run))
     evaluation = Evaluation(run, config.num_players, config.total_steps)
     bar = ProgressBar(config.total_steps, evaluation, console)
@@ -237,11 +262,6 @@ def new_model(config: Config, games: JoinedVecEnv) -> MaskablePPO:
         seed=config.seed,
         device=config.device,
     )
-
-
-def load_model(run: RunDirectory, config: Config, games: JoinedVecEnv) -> MaskablePPO:
-    """The model of the last checkpoint: weights, optimizer and step counter."""
-    return MaskablePPO.load(run.model, env=games, device=config.device)
 
 
 class LinearSchedule:

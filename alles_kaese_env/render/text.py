@@ -1,17 +1,17 @@
-"""The table as text, drawn from an observation: it can show nothing that the seat may not know."""
+"""The table as text, from a view: it can show nothing that the observer may not know."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from alles_kaese_env.engine import CHEESE, TRAP, UNSEEN
-from alles_kaese_env.observation import OBSERVATION
+from alles_kaese_env.engine import CHEESE, DISCARD, PEEK, TAKE, TRAP, UNSEEN
+from alles_kaese_env.render.view import Event, View, view_of_observation
 from alles_kaese_env.variant import Variant
 
 FRONTS = {UNSEEN: "?", CHEESE: "cheese", TRAP: "TRAP"}
+PAST = {PEEK: "peeked at", TAKE: "took", DISCARD: "discarded"}
+MOST_EVENTS = 6
 
 
 def render_text(observation: npt.NDArray[np.float32], variant: Variant, seat: int) -> str:
@@ -22,44 +22,59 @@ def render_text(observation: npt.NDArray[np.float32], variant: Variant, seat: in
         variant: the rules of the game.
         seat: the observing seat.
     """
-    facts = OBSERVATION.facts(observation, variant)
-    lines = [_table_line(facts), *_row_lines(facts, variant, seat), *_seat_lines(facts, seat)]
-    return "\n".join(lines)
+    return text_of(view_of_observation(observation, variant, seat))
 
 
-def _table_line(facts: dict[str, Any]) -> str:
-    die = facts["die"] or "-"
-    match = "match" if facts["match"] else "no match"
-    top = f", {facts['top']} holes on top" if facts["top"] else ""
-    return f"die {die} ({match})   reserve {facts['reserve']} cards{top}"
+def text_of(view: View) -> str:
+    """The table of a view in lines of at most 80 columns; below it what was done last."""
+    seats = [_seat_line(view, seat) for seat in range(view.num_players)]
+    return "\n".join([_table_line(view), *_row_lines(view), *seats, *_news_lines(view)])
 
 
-def _row_lines(facts: dict[str, Any], variant: Variant, seat: int) -> list[str]:
-    slots = range(variant.row_size)
-    seats = variant.num_players
-    peekers = [
-        "".join(f" {(seat + 1 + k) % seats}" for k in np.flatnonzero(facts["opponent_peeks"][slot]))
-        for slot in slots
+def describe_event(view: View, event: Event) -> str:
+    """A turn in words, such as "seat 0 took slot 2 (4 holes): cheese"."""
+    text = f"{view.name_of(event.seat)} {PAST[event.kind]} slot {event.slot}"
+    if event.holes:
+        text += f" ({event.holes} hole{'s' * (event.holes > 1)})"
+    return f"{text}: {FRONTS[event.front]}" if event.front != UNSEEN else text
+
+
+def _table_line(view: View) -> str:
+    match = "match" if view.matching else "no match"
+    top = f", {view.top} holes on top" if view.top else ""
+    return f"die {view.die or '-'} ({match})   reserve {view.reserve} cards{top}"
+
+
+def _row_lines(view: View) -> list[str]:
+    seers = [
+        ",".join(str(seat) for seat in _after(view, seats) if seat != view.perspective)
+        for seats in view.peeked
     ]
     cells = {
-        "slot": [str(slot) for slot in slots],
-        "holes": [str(facts["row"][slot] or "-") for slot in slots],
-        "front": [FRONTS[int(facts["front"][slot])] for slot in slots],
-        "trap": [f"{facts['trap_probability'][slot]:.0%}" for slot in slots],
-        "seen by": [text.strip().replace(" ", ",") or "-" for text in peekers],
+        "slot": [str(slot) for slot in range(len(view.row))],
+        "holes": [str(holes or "-") for holes in view.row],
+        "front": [FRONTS[front] for front in view.front],
+        "trap": [f"{share:.0%}" for share in view.trap_probability],
+        "seen by": [text or "-" for text in seers],
     }
     return [f"{name:<8}" + "".join(f"{cell:>11}" for cell in row) for name, row in cells.items()]
 
 
-def _seat_lines(facts: dict[str, Any], seat: int) -> list[str]:
-    seats = facts["num_players"]
-    lines = []
-    for number in range(seats):
-        place = (number - seat) % seats
-        marks = "> " if facts["turn"] == place else "  "
-        you = "  (you)" if place == 0 else ""
-        traps, points, cheese = (int(facts[k][place]) for k in ("traps", "points", "cheese"))
-        lines.append(
-            f"{marks}seat {number}: {points:>2} points on {cheese:>2} cheese, {traps} traps{you}"
-        )
-    return lines
+def _after(view: View, seats: tuple[int, ...]) -> list[int]:
+    """Seats in turn order after the observing seat."""
+    first = 0 if isinstance(view.perspective, str) else view.perspective
+    return sorted(seats, key=lambda seat: (seat - first) % view.num_players)
+
+
+def _seat_line(view: View, seat: int) -> str:
+    marks = "> " if view.turn == seat else "* " if seat in view.winners else "  "
+    you = "  (you)" if view.perspective == seat else ""
+    traps, points, cheese = view.traps[seat], view.points[seat], view.cheese[seat]
+    won = "  wins" if seat in view.winners else ""
+    return f"{marks}seat {seat}: {points:>2} points on {cheese:>2} cheese, {traps} traps{you}{won}"
+
+
+def _news_lines(view: View) -> list[str]:
+    """What was done last, the latest first."""
+    events = [describe_event(view, event) for event in reversed(view.events[-MOST_EVENTS:])]
+    return [f"{'last' if k == 0 else '':<8}{event}"[:80] for k, event in enumerate(events)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
@@ -12,7 +13,6 @@ from agent_tools import ROOT, SOURCES, imports_of, random_network
 from builders import PLAYERS, mixed_states, playing, with_games
 
 import agents
-import alles_kaese_env
 from agents import arena
 from agents.ppo import PPOAgent
 from alles_kaese_env import OBSERVATION, AllesKaeseEnv, GameBatch, Variant, engine
@@ -25,6 +25,7 @@ AGENTS = {
     "greedy": lambda: agents.make("greedy"),
     "heuristic": lambda: agents.make("heuristic"),
     "search": lambda: agents.make("search:4"),
+    "flat search": lambda: agents.make("search:flat:4"),
     "ppo greedy": lambda: PPOAgent(random_network()),
     "ppo sampling": lambda: PPOAgent(random_network(), is_greedy=False),
 }
@@ -265,24 +266,32 @@ def test_an_agent_cannot_change_a_game(players):
 
 # --- What the sources of the agents import -----------------------------------------------------
 
-PLAYS_GAMES = ("agents/arena.py", "agents/training/")  # they deal, and hand out observations
-
-
-SIMULATES = "agents/search.py"  # it plays out games of its own, from what it was told
+# They deal, and hand out observations, or features of what a seat knows.
+PLAYS_GAMES = (
+    "agents/arena.py",
+    "agents/good_play.py",
+    "agents/play",
+    "agents/plots.py",
+    "agents/record.py",
+    "agents/search_gain.py",
+    "agents/solve.py",
+    "agents/subgames.py",
+    "agents/table.py",
+    "agents/train_values.py",
+    "agents/training/",
+    "agents/watch.py",
+)
+TOOLS = ("alles_kaese_env.command_line", "alles_kaese_env.files")
+SIMULATES = ("agents/search.py", "agents/policies.py", "agents/values.py")  # games they imagine
 
 
 def may_import(module, name, file=""):
     """Numbers, the layout of the observation and the protocol; nothing that holds a game."""
-    if file == SIMULATES and module in ("alles_kaese_env.engine", "alles_kaese_env.variant"):
+    if file in SIMULATES and module in ("alles_kaese_env.engine", "alles_kaese_env.variant"):
         return True
-    if name is None:
-        return False
-    source = (
-        alles_kaese_env
-        if module == "alles_kaese_env"
-        else getattr(alles_kaese_env, module.rpartition(".")[2])
-    )
-    value = getattr(source, name)
+    if name is None or module in TOOLS:
+        return name is not None
+    value = getattr(importlib.import_module(module), name)
     return isinstance(value, int) or value is OBSERVATION or value is agents.Agent
 
 

@@ -144,10 +144,16 @@ def test_public_names():
     assert alles_kaese_env.__version__.count(".") == 2
 
 
-@pytest.mark.parametrize(
-    ("module", "library"), [("alles_kaese_env.adapters.sb3", "stable_baselines3")]
-)
-def test_an_adapter_without_its_library_says_how_to_install_it(module, library):
+ADAPTERS = {  # library and extra
+    "sb3": ("stable_baselines3", "train"),
+    "open_spiel": ("pyspiel", "openspiel"),
+    "rllib": ("ray", "rllib"),
+}
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_an_adapter_without_its_library_says_how_to_install_it(name):
+    module, (library, extra) = f"alles_kaese_env.adapters.{name}", ADAPTERS[name]
     code = f"""
 import sys
 sys.modules[{library!r}] = None
@@ -159,12 +165,12 @@ except ImportError as error:
 """
     said = run_python(code)
     assert module in said
-    assert 'pip install "alles-kaese[train]"' in said
+    assert f'pip install "alles-kaese[{extra}]"' in said
 
 
 def test_every_adapter_is_tested_for_its_missing_library():
     names = {file.stem for file in (PACKAGE / "adapters").glob("*.py")} - {"__init__"}
-    assert names == {"sb3"}
+    assert names == set(ADAPTERS)
 
 
 # --- Compiled code ----------------------------------------------------------------------------

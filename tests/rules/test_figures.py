@@ -147,3 +147,80 @@ def test_second_fronts_of_a_back_depend_on_the_first():
     error = (share * (1 - share)).sum() ** 0.5
     assert len(rows) > 500
     assert abs(fronts[:, 1].sum() - share.sum()) < 4 * error
+
+
+# --- A million deals ---------------------------------------------------------------------------
+
+DEALS = 1_000_000
+
+
+def pairs_of(one, other):
+    """How often each number comes with each other one, both from 1 to 6."""
+    return np.bincount((one.astype(int) - 1) * 6 + other - 1, minlength=36).reshape(6, 6)
+
+
+@pytest.fixture(scope="module")
+def million():
+    """The first decision of a million games, and its action at random."""
+    batch = GameBatch(DEALS, Variant(num_players=4), seed=2)
+    places = np.column_stack([batch.games["row"], batch.games["top"]])
+    dice, actions = batch.games["die"].copy(), batch.random_actions()
+    slots = actions % MAX_SLOTS
+    batch.step(actions)
+    return batch, places, dice, actions, slots
+
+
+@pytest.mark.long
+def test_a_million_deals_backs_and_dice(million):
+    """C3, S1, T1: 1 + 7 + 21 + 7 + 1 tests, each at a level of one in ten thousand."""
+    _, places, dice, _, _ = million
+    die = np.full(6, DEALS / 6)
+    assert chi_square(np.bincount(dice - 1, minlength=6), die) < 1
+    without_replacement = (36 - 6 * np.eye(6)) / (36 * 35) * DEALS
+    for one in range(MAX_SLOTS + 1):
+        assert chi_square(np.bincount(places[:, one] - 1, minlength=6), die) < 1
+        assert chi_square(pairs_of(places[:, one], dice), np.full((6, 6), DEALS / 36)) < 1
+        for other in range(one + 1, MAX_SLOTS + 1):
+            assert chi_square(pairs_of(places[:, one], places[:, other]), without_replacement) < 1
+    neighbours = pairs_of(dice[:-1], dice[1:])  # of game i and i + 1
+    assert chi_square(neighbours, np.full((6, 6), (DEALS - 1) / 36)) < 1
+
+
+@pytest.mark.long
+def test_a_million_deals_fronts(million):
+    """C2, I4: fronts are traps as their backs say, whatever die, slot and kind of action."""
+    batch, places, dice, actions, slots = million
+    looked = actions < 2 * MAX_SLOTS  # a peek or a take
+    holes = places[np.arange(DEALS), slots]
+    peeked = (actions < MAX_SLOTS) & (batch.games["front"][np.arange(DEALS), slots] == TRAP)
+    taken = batch.games["traps"].sum(axis=1) > 0
+    is_trap = np.where(actions < MAX_SLOTS, peeked, taken)
+    share = np.array([2, 2, 3, 3, 4, 4]) / 6
+    for what in (dice, slots + 1, actions // MAX_SLOTS + 1):
+        seen = pairs_of(holes[looked], what[looked])
+        traps = pairs_of(holes[looked & is_trap], what[looked & is_trap])
+        observed, expected = [traps, seen - traps], [seen.T * share, seen.T * (1 - share)]
+        for counts, wanted in zip(observed, expected, strict=True):
+            some = wanted.T > 0
+            assert chi_square(counts[some], wanted.T[some]) < 1
+    neighbours = np.zeros((2, 2))
+    pairs = looked[:-1] & looked[1:]
+    np.add.at(neighbours, (is_trap[:-1][pairs].astype(int), is_trap[1:][pairs].astype(int)), 1)
+    chance = is_trap[looked].mean()
+    line = np.array([1 - chance, chance])
+    assert chi_square(neighbours, np.outer(line, line) * pairs.sum()) < 1
+
+
+@pytest.mark.long
+def test_a_million_rolls_of_games_that_go_on():
+    """T1: each face after each, and in each turn, over a million turns of many games."""
+    batch = GameBatch(25_000, Variant(num_players=3), seed=3, autoreset=True)
+    rolled, pairs = np.zeros(6), np.zeros((6, 6))
+    for _ in range(40):
+        before = batch.games["die"].copy()
+        batch.step(batch.random_actions())
+        rolled += np.bincount(batch.games["die"] - 1, minlength=6)
+        pairs += pairs_of(before, batch.games["die"])
+    assert rolled.sum() == DEALS
+    assert chi_square(rolled, np.full(6, DEALS / 6)) < 1
+    assert chi_square(pairs, np.full((6, 6), DEALS / 36)) < 1

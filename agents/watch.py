@@ -1,0 +1,74 @@
+"""Watch agents play a game, in the terminal or in a window.
+
+Example:
+    python -m agents.watch heuristic reference random
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from agents import names as agent_names
+from agents.play import add_save, check_save, save_game
+from agents.table import MOST_PLAYERS, YOU, Table
+from alles_kaese_env.command_line import Parser
+from alles_kaese_env.replay import ALL, PUBLIC
+from alles_kaese_env.replay.__main__ import show
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    check_save(parser, options.save)
+    try:
+        if YOU in options.agents:
+            raise ValueError(f"agent is {YOU!r}; allowed: {agent_names()} (you play: agents.play)")
+        table = Table(options.agents, options.seed)
+    except ValueError as error:
+        parser.error(str(error))
+    play_out(table)
+    code = save_game(table, options.save, options.view)
+    return code or show(
+        table.replay(options.view), parser, is_window=options.window, is_playing=True
+    )
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = Parser(
+        prog="python -m agents.watch",
+        description="Watch agents play a game, forwards and backwards (keys: left, right, Home, "
+        "End, space, q). Into a pipe, it is printed turn by turn.",
+        epilog="example: python -m agents.watch heuristic reference random",
+    )
+    add = parser.add_argument
+    add(
+        "agents",
+        nargs="+",
+        metavar="AGENT",
+        help=f"2 to {MOST_PLAYERS}, one for each seat: {agent_names()}",
+    )
+    add("--seed", type=int, help="of cards, dice and agents (another game each time)")
+    add("--window", action="store_true", help="in a window")
+    add_save(parser, (PUBLIC, ALL))
+    return parser
+
+
+def play_out(table: Table) -> None:
+    """Play to the end, and say how far it is where somebody looks."""
+    is_shown = sys.stderr.isatty()
+    turns = 0
+    while not table.is_over:
+        table.act(table.choose())
+        turns += 1
+        if is_shown:
+            print(f"\rplaying, turn {turns}", end="", file=sys.stderr, flush=True)
+    if is_shown:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,344 @@
+"""The RLlib face and the training with it, in an environment that has Ray."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ray.rllib", reason='Ray RLlib is missing; pip install -e ".[rllib]"')
+
+import gymnasium
+import ray
+import torch
+from ray.cluster_utils import Cluster
+from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
+from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
+from ray.rllib.utils.pre_checks.env import check_multiagent_environments
+from stable_baselines3.common.logger import Logger
+
+import agents
+from agents.training import callbacks, report, rllib
+from agents.training import run as training
+from agents.training.config import Config, RunDirectory
+from alles_kaese_env import NUM_ACTIONS, OBSERVATION, GameBatch, Variant
+from alles_kaese_env.adapters.rllib import AllesKaeseMultiAgentEnv
+
+pytestmark = [
+    # Ray and what it brings along use what is deprecated, and leave sockets and files to the end
+    # of the process. None of that is ours to close.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.*"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:ray.*"),
+    pytest.mark.filterwarnings("ignore::UserWarning:ray.*"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    # Every env runner registers its environment anew; here there are several in one process.
+    pytest.mark.filterwarnings("ignore:.*Overriding environment rllib-multi-agent-env"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+ROOT = Path(__file__).parents[2]
+GAMES = 200  # for each number of players
+SMALL = {"traps": (1, 1), "copies": (3, 3), "row_size": 2, "trap_limit": 1}
+LONG = pytest.mark.long
+
+each_number = pytest.mark.parametrize("players", range(2, 7), ids=lambda n: f"{n} players")
+
+
+def config_of(opponents="self", **fields):
+    """A run of a few decisions."""
+    defaults = {"num_envs": 8, "n_steps": 16, "batch_size": 64, "n_epochs": 1, "threads": 1}
+    return Config(**{**defaults, "total_steps": 256, "opponents": opponents, **fields})
+
+
+# --- The environment ---------------------------------------------------------------------------
+
+
+@each_number
+def test_random_games_are_those_of_the_engine(players):
+    """Observations, masks, rewards and ends of 1,000 games; every seat sees the last position."""
+    env = AllesKaeseMultiAgentEnv({"num_players": players})
+    batch = GameBatch(1, Variant(num_players=players))
+    rng = np.random.default_rng(players)
+    for seed in range(GAMES):
+        seen, infos = env.reset(seed=seed)
+        batch.reset(seed=seed)
+        assert infos == {}
+        is_over = False
+        while not is_over:
+            mover = f"player_{batch.seats[0]}"
+            assert list(seen) == [mover]
+            assert seen[mover] in env.observation_spaces[mover]
+            assert np.array_equal(seen[mover]["observations"], batch.observations[0])
+            assert np.array_equal(seen[mover]["action_mask"], batch.masks[0])
+            action = int(rng.choice(np.flatnonzero(batch.masks[0])))
+            seen, rewards, terminated, truncated, infos = env.step({mover: action})
+            batch.step([action])
+            is_over = bool(batch.over[0])
+            assert terminated["__all__"] == is_over
+            assert not any(truncated.values())
+            assert infos == {}
+            assert is_over or rewards == {}
+        assert list(rewards) == list(seen) == env.possible_agents
+        assert list(rewards.values()) == batch.payoffs[0].tolist()
+        for seat, agent in enumerate(env.possible_agents):
+            assert np.array_equal(seen[agent]["observations"], batch.observe(seat)[0])
+            assert not seen[agent]["action_mask"].any()
+
+
+@each_number
+def test_the_checker_of_rllib(players):
+    """It samples without the mask, which may end its game."""
+    check_multiagent_environments(AllesKaeseMultiAgentEnv({"num_players": players}))
+
+
+def illegal_in(seen):
+    (agent, parts), *_ = seen.items()
+    return {agent: int(parts["action_mask"].argmin())}
+
+
+def test_an_illegal_action_forfeits_the_game():
+    env = AllesKaeseMultiAgentEnv({"num_players": 3})
+    seen, _ = env.reset(seed=1)
+    seen, rewards, terminated, _, infos = env.step(illegal_in(seen))
+    assert rewards == {"player_0": -1.0, "player_1": 0.0, "player_2": 0.0}
+    assert all(terminated.values())
+    assert list(seen) == env.possible_agents
+    assert infos == {"player_0": {"illegal_action": True}}
+    with pytest.raises(gymnasium.error.ResetNeeded, match="reset"):
+        env.step({"player_0": 0})
+
+
+def test_an_illegal_action_raises_if_wanted_and_changes_nothing():
+    env, twin = (AllesKaeseMultiAgentEnv({"on_illegal": "raise"}) for _ in range(2))
+    seen, _ = env.reset(seed=1)
+    twin.reset(seed=1)
+    with pytest.raises(ValueError, match="action is"):
+        env.step(illegal_in(seen))
+    action = {"player_0": int(seen["player_0"]["action_mask"].argmax())}
+    ours, theirs = env.step(action)[0], twin.step(action)[0]
+    assert np.array_equal(ours["player_1"]["observations"], theirs["player_1"]["observations"])
+
+
+@pytest.mark.parametrize("actions", [{}, {"player_1": 0}, {"player_0": 0, "player_1": 0}])
+def test_only_the_agent_whose_turn_it_is_acts(actions):
+    env = AllesKaeseMultiAgentEnv()
+    env.reset(seed=1)
+    with pytest.raises(ValueError, match=r"allowed: \['player_0'\]"):
+        env.step(actions)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("num_players", 7), ("on_illegal", "ask"), ("nonsense", 1)]
+)
+def test_a_wrong_entry_is_named(name, value):
+    with pytest.raises(ValueError, match=name):
+        AllesKaeseMultiAgentEnv({name: value})
+
+
+# --- In the hands of RLlib ---------------------------------------------------------------------
+
+
+def runner_of(config, worker_index=0):
+    """An env runner in this process; an illegal action would raise, as in RLlib's checker."""
+    algorithm = rllib.algorithm_config(config, 0)
+    strict = {"num_players": config.num_players[0], "on_illegal": "raise"}
+    algorithm.environment(env_config=strict, disable_env_checking=True)
+    return MultiAgentEnvRunner(config=algorithm, worker_index=worker_index)
+
+
+@pytest.mark.parametrize("players", [2, 3, 6])
+def test_every_seat_gets_its_payoff_and_all_its_decisions(players):
+    """Also what is earned while others act, and across the ends of rollouts."""
+    runner = runner_of(config_of(num_players=(players,)))
+    chunks = [chunk for _ in range(60) for chunk in runner.sample(num_timesteps=40)]
+    games: dict[str, list[MultiAgentEpisode]] = {}
+    for chunk in chunks:
+        games.setdefault(chunk.id_, []).append(chunk)
+    whole = [parts for parts in games.values() if parts[-1].is_done]
+    assert len(whole) > 5
+    assert any(len(parts) > 1 for parts in whole)
+    for parts in whole:
+        assert parts[0].env_t_started == 0
+        turns = parts[-1].env_t
+        rewards = dict.fromkeys((f"player_{seat}" for seat in range(players)), 0.0)
+        decisions = dict.fromkeys(rewards, 0)
+        for part in parts:
+            for agent, episode in part.agent_episodes.items():
+                rewards[agent] += float(np.sum(episode.get_rewards()))
+                decisions[agent] += len(episode)
+        assert sum(decisions.values()) == turns
+        assert sum(rewards.values()) == pytest.approx(0, abs=1e-5)  # P5
+        assert sorted(rewards.values())[-1] > 0 or not any(rewards.values())
+    runner.stop()
+
+
+def test_no_two_games_of_two_runners_are_the_same():
+    """RLlib gives neighbouring runners and games the same seeds."""
+    runners = [runner_of(config_of(), worker_index) for worker_index in (1, 2)]
+    first = [
+        chunk.agent_episodes["player_0"].get_observations(0)["observations"].tobytes()
+        for runner in runners
+        for chunk in runner.sample(num_timesteps=32)
+    ]
+    assert len(first) == len(set(first)) == 16
+
+
+@pytest.mark.parametrize("network", ["slots", "mlp"])
+def test_the_module_plays_as_the_agent_that_its_weights_make(network):
+    """Same logits, values and masks; and the batch stays as it was."""
+    policy = rllib.new_policy(network, 16)
+    agent = agents.ppo.PPOAgent(callbacks.network_of(_Model(policy)))
+    module = rllib.PolicyModule(
+        observation_space=OBSERVATION.space(),
+        action_space=gymnasium.spaces.Discrete(NUM_ACTIONS),
+        model_config={"network": network, "hidden": 16},
+    )
+    module.policy.load_state_dict(policy.state_dict())
+    games = GameBatch(64, seed=0)
+    for _ in range(5):
+        games.step(games.random_actions())
+    seen = {
+        "observations": torch.as_tensor(games.observations),
+        "action_mask": torch.as_tensor(games.masks.astype(np.int8)),
+    }
+    batch = {"obs": seen}
+    with torch.no_grad():
+        logits = module.forward_train(batch)["action_dist_inputs"].numpy()
+        values = module.compute_values(batch).numpy()
+    assert set(batch) == {"obs"}
+    assert batch["obs"].keys() == {"observations", "action_mask"}
+    assert (logits[~games.masks] < -1e30).all()
+    assert np.isfinite(logits).all()
+    expected = agent.act(games.observations, games.masks, np.random.default_rng())
+    assert np.array_equal(logits.argmax(axis=1), expected)
+    theirs = agent.network.logits(games.observations)
+    shift = np.where(games.masks, logits - theirs, np.nan)
+    assert np.nanstd(shift, axis=1).max() < 1e-5
+    assert np.allclose(values, agent.network.values(games.observations), atol=1e-5)
+
+
+class _Model:
+    def __init__(self, policy):
+        self.policy = policy
+
+
+def test_against_an_agent_the_learner_has_one_seat_of_each_game():
+    runner = runner_of(config_of("reference", num_players=(4,)))
+    for chunk in runner.sample(num_timesteps=200):
+        modules = [chunk.module_for(agent) for agent in chunk.agent_ids]
+        assert modules.count(rllib.LEARNER) <= 1
+        if len(modules) == 4:
+            assert modules.count(rllib.OPPONENT) == 3
+    runner.stop()
+
+
+# --- The training ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _small(monkeypatch):
+    monkeypatch.setattr(callbacks, "EVALUATION_GAMES", 20)
+    monkeypatch.setattr(report, "REPORT_GAMES", 40)
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--opponents", "pool"], "--opponents is pool"),
+        (["--num-players", "2", "3"], "--num-players is 2 3"),
+        (["--reward", "shaped"], "--reward is shaped"),
+        (["--num-env-runners", "-1"], "--num-env-runners is -1"),
+    ],
+)
+def test_what_this_engine_does_not_allow(options, line, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        training.main(["--engine", "rllib", *options, "--out", str(tmp_path / "run")])
+    assert stop.value.code == 2
+    assert line in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+@LONG
+@pytest.mark.usefixtures("_small")
+def test_a_run_and_its_resumption(tmp_path):
+    """All files, the agent in the arena, and going on with weights, optimizer and counter."""
+    run = tmp_path / "run"
+    options = ["--engine", "rllib", "--num-envs", "8", "--threads", "1", "--num-env-runners", "1"]
+    options += ["--n-steps", "16", "--batch-size", "64"]
+    assert training.main([*options, "--total-steps", "256", "--out", str(run)]) == 0
+    names = {"config.json", "evaluations.csv", "model.zip", "policy.npz", "best.npz"}
+    assert names | {"report.json", "curves.png", "progress.csv"} <= {f.name for f in run.iterdir()}
+    steps = json.loads((run / "policy.json").read_text())["steps"]
+    assert steps >= 256
+    agent, random = agents.make(f"ppo:{run}"), agents.make("random")
+    assert agents.arena.win_share(agent, random, games=20, seed=1).games == 20
+    before = rllib.read_checkpoint(RunDirectory(run))
+    assert before["num_timesteps"] == steps
+    again = ["--engine", "rllib", "--resume", str(run), "--total-steps", str(2 * steps)]
+    assert training.main(again) == 0
+    after = rllib.read_checkpoint(RunDirectory(run))
+    assert after["num_timesteps"] >= 2 * steps
+    updates = [data["optimizer"][0]["step"].item() for data in (before, after)]
+    assert updates[1] > updates[0] > 0
+
+
+@LONG
+def test_a_cluster_survives_the_death_of_a_runner():
+    """Three nodes on this machine; the killed runner comes back with the present weights."""
+    # Workers import what they are handed by name, and nobody but this process knows this module.
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    memory = 100_000_000
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    for _ in range(2):
+        cluster.add_node(num_cpus=1, object_store_memory=memory)
+    ray.init(cluster.address, log_to_driver=False)
+    learner = rllib.Learner(config_of(), 2, Logger(None, []))
+    try:
+        learner.build()
+        learner.learn()
+        runners = learner.algorithm.env_runner_group
+        where = runners.foreach_env_runner(place, local_env_runner=False)
+        assert len({node for _, node in where}) == 2
+        victim = where[0][0]
+        os.kill(victim, signal.SIGKILL)
+        for _ in range(60):
+            before = learner.num_timesteps
+            learner.learn()
+            assert learner.num_timesteps > before
+            if runners.num_healthy_remote_workers() == 2:
+                break
+        now = runners.foreach_env_runner(place, local_env_runner=False)
+        assert len(now) == 2
+        assert victim not in [pid for pid, _ in now]
+        learner.learn()
+        name = "policy.value_net.weight"
+        for weight in runners.foreach_env_runner(
+            lambda one: one.module[rllib.LEARNER].state_dict()[name], local_env_runner=False
+        ):
+            assert torch.equal(weight, learner.policy.state_dict()["value_net.weight"])
+    finally:
+        learner.close()
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def place(runner):
+    """The process and the node of an env runner."""
+    return os.getpid(), ray.get_runtime_context().get_node_id()
+
+
+@LONG
+def test_the_example(capsys):
+    runpy.run_path(str(ROOT / "examples" / "rllib_ppo.py"), run_name="__main__")
+    output = capsys.readouterr().out
+    assert "iteration 2:" in output
+    assert len((ROOT / "examples" / "rllib_ppo.py").read_text().splitlines()) <= 60
