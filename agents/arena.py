@@ -201,7 +201,8 @@ def all_pairs(
         seed: of deals, dice and agents.
         processes: that play side by side.
         on_part: is told how many games have been played since it was last told.
-        only: the agent whose pairs are played; None plays all.
+        only: the agent whose pairs are played, with more than two players as the single one at
+            its tables; None plays all.
     """
     deals = _deals(num_players, games, seed)
     pairings = _pairings(names, num_players, only)
@@ -226,7 +227,8 @@ def _pairings(names: Sequence[str], num_players: int, only: str | None) -> list[
     """Who meets whom; with two players a pairing counts for both sides."""
     choose = itertools.combinations if num_players == 2 else itertools.permutations
     pairings = list(choose(names, 2)) or [(names[0], names[0])]
-    return [pair for pair in pairings if only in (None, *pair)]
+    sides = 2 if num_players == 2 else 1
+    return [pair for pair in pairings if only is None or only in pair[:sides]]
 
 
 def _parts(tasks: Sequence[Task], processes: int) -> Iterator[Part]:
@@ -319,7 +321,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("agents", nargs="+", metavar="AGENT", help=agents.names())
     add("--num-players", type=int, default=2, choices=range(2, 7))
     add("--games", type=int, default=20_000, help="of each pair (%(default)s)")
-    add("--only", metavar="AGENT", help="of all pairs those of this agent")
+    add("--only", metavar="AGENT", help="of all pairs those in which this agent meets the others")
     add("--seed", type=int, default=0)
     cores = os.cpu_count() or 1
     add("--processes", type=int, default=1, help=f"side by side (1; cores here: {cores})")

@@ -377,10 +377,11 @@ class SearchAgent:
         }
 
     @classmethod
-    def from_budget(cls, budget: str) -> SearchAgent:
+    def from_budget(cls, budget: str, variant: Variant | None = None) -> SearchAgent:
         """An agent from its budget as text: "400" play-outs an action, "100ms" a decision.
 
-        Before it may stand "flat:" for play-outs to the end, without the value network.
+        Before it may stand "flat:" for play-outs to the end, without the value network. ``variant``
+        is that of the constructor.
 
         Raises:
             ValueError: the text is neither.
@@ -394,8 +395,8 @@ class SearchAgent:
                 'or "100ms" for milliseconds a decision'
             )
         if number != budget:
-            return cls(milliseconds=int(number), is_flat=is_flat)
-        return cls(playouts=int(number), is_flat=is_flat)
+            return cls(milliseconds=int(number), is_flat=is_flat, variant=variant)
+        return cls(playouts=int(number), is_flat=is_flat, variant=variant)
 
     def act(
         self,

@@ -28,6 +28,7 @@ import numpy.typing as npt
 import agents
 from agents.agent import Agent
 from agents.random_agent import RandomAgent
+from agents.search import SearchAgent
 from agents.sequence_form import (
     LEAVES,
     MOST_ITERATIONS,
@@ -272,6 +273,18 @@ def solution_of(subgames: Subgames, progress: Progress, names: Sequence[str]) ->
 # --- The command ---------------------------------------------------------------------------------
 
 
+def agent_of(name: str, variant: Variant) -> Agent:
+    """An agent by its name; a search has to be told the rules, which no observation does.
+
+    Raises:
+        ValueError: there is no such agent.
+    """
+    kind, _, budget = name.partition(":")
+    if kind != "search":
+        return agents.make(name)
+    return SearchAgent.from_budget(budget, variant)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = build_parser()
@@ -292,7 +305,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         whole_number("--draws", options.draws, 1, 10**6)
         if not options.gap > 0:
             raise ValueError(f"--gap is {options.gap}; allowed: a number above 0")
-        table = {name: agents.make(name) for name in names}
+        table = {name: agent_of(name, variant) for name in names}
         with reporting() as report:
             solution = solve(
                 variant,

@@ -167,7 +167,7 @@ def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     compiled = njit(nogil=True, error_model="numpy", forceinline=True)(function)
     if not IS_PLAIN_PYTHON:
         with suppress(RuntimeError):  # no directory can be written: each process compiles anew
-            compiled._cache = CompiledFiles(function)
+            compiled._cache = CompiledFiles(function)  # type: ignore[attr-defined]
     return compiled
 
 

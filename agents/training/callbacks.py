@@ -89,7 +89,7 @@ class Evaluation(BaseCallback):
     def _keep_best(self, agent: PPOAgent) -> None:
         strength = strengths(evaluations_of(self._run.evaluations))
         if strength[self.model.num_timesteps] >= max(strength.values()):
-            agent.metadata = {"steps": self.model.num_timesteps}
+            agent.metadata = self._run.metadata(self.model.num_timesteps)
             agent.save(self._run.best)
 
     def _write(self, players: int, name: str, score: Score) -> None:
@@ -139,7 +139,7 @@ class Checkpoints(BaseCallback):
 def save(model: BaseAlgorithm, run: RunDirectory) -> None:
     """Write the checkpoint and the policy, each whole or not at all."""
     save_checkpoint(model, run.path)
-    agent = PPOAgent(network_of(model), metadata={"steps": model.num_timesteps})
+    agent = PPOAgent(network_of(model), metadata=run.metadata(model.num_timesteps))
     agent.save(run.policy)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from agents.ppo import versions
 from agents.training.checkpoint import has_checkpoint
+from alles_kaese_env import Variant
 from alles_kaese_env.files import replacing
 
 CONFIG_FILE = "config.json"
@@ -140,6 +141,14 @@ class RunDirectory:
         }
         with replacing(file) as temporary:
             temporary.write_text(json.dumps(data, indent=2) + "\n")
+
+    def metadata(self, steps: int) -> dict[str, Any]:
+        """What weights after so many steps carry along: rules, options, command, libraries."""
+        config = json.loads((self.path / CONFIG_FILE).read_text())
+        variant = asdict(Variant())
+        del variant["num_players"]  # stands in the options
+        names = ("options", "command", "libraries")
+        return {"steps": steps, "variant": variant, **{name: config[name] for name in names}}
 
 
 def _version_of(library: str) -> str | None:

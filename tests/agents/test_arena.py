@@ -291,8 +291,15 @@ def test_only_the_pairs_of_one_agent():
     names = ["random", "reference", "greedy"]
     every = {pair[:2]: pair[2] for pair in arena.all_pairs(names, 3, 30, 0)}
     some = {pair[:2]: pair[2] for pair in arena.all_pairs(names, 3, 30, 0, only="greedy")}
-    assert some == {pair: score for pair, score in every.items() if "greedy" in pair}
-    assert len(some) == 4
+    assert some == {pair: score for pair, score in every.items() if pair[0] == "greedy"}
+    assert len(some) == 2
+    of_two = list(arena.all_pairs(names, 2, 30, 0, only="greedy"))
+    assert [pair[:2] for pair in of_two] == [
+        ("random", "greedy"),
+        ("greedy", "random"),
+        ("reference", "greedy"),
+        ("greedy", "reference"),
+    ]
 
 
 def test_the_same_deals_for_every_pairing(tables):
