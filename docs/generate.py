@@ -48,7 +48,8 @@ A share is the mean over games of 1/w for each of w winners, with its 95 % inter
 win. With more than two players the agent of the row meets a table of the agent of the column.
 *Elo* is a Bradley-Terry strength from all pairs, `random` at 0: 100 points mean 64 % of the games
 between two. *Third traps* is the share of games that end by one (E1), *seats* the worst and the
-best seat, both against `reference` (of `reference` itself against `random`). *ms* is the time of a move with many games at once.
+best seat, both against `reference` (of `reference` itself against `random`). *ms* is the time of a
+move with many games at once.
 
 This page is written by `python docs/generate.py` from `docs/leaderboard/*.json`, and those by the
 commands below.

@@ -57,6 +57,8 @@ def test_the_observation_page_has_the_layout():
 def test_generated_pages_are_up_to_date(tmp_path):
     """Written anew in an empty directory, they are byte by byte those of the repository."""
     shutil.copy(DOCS / "generate.py", tmp_path)
+    for measured in ("leaderboard", "good_play"):
+        shutil.copytree(DOCS / measured, tmp_path / measured)
     run_python(tmp_path / "generate.py")
     pages = list(tmp_path.glob("*.md"))
     assert "observation.md" in [page.name for page in pages]

@@ -478,7 +478,7 @@ def test_ctrl_c_in_a_process(tmp_path):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
     assert errors == ""
     assert "Stopped and saved at step" in output
