@@ -34,12 +34,12 @@ AGENTS: dict[str, Callable[[str], Agent]] = {
     "search": _make_search,
     "ppo": _make_ppo,
 }
-ARGUMENTS = {"search": "BUDGET", "ppo": "RUN"}  # without one, ppo is the trained network at hand
+ARGUMENTS = {"search": ":BUDGET", "ppo": "[:RUN]"}
 
 
 def names() -> str:
     """All names that `make` knows, for people."""
-    return ", ".join(":".join([name, *ARGUMENTS.get(name, "").split()]) for name in AGENTS)
+    return ", ".join(name + ARGUMENTS.get(name, "") for name in AGENTS)
 
 
 def make(name: str) -> Agent:

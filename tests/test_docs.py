@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -50,6 +51,14 @@ def script_of(page):
     return "\n".join(lines) + "\n"
 
 
+def libraries_of(page):
+    """The top-level names that the code of a page imports."""
+    nodes = list(ast.walk(ast.parse(script_of(page))))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
+    return sorted({name.partition(".")[0] for name in names})
+
+
 def test_the_observation_page_has_the_layout():
     assert OBSERVATION.table() in (DOCS / "observation.md").read_text()
 
@@ -74,6 +83,8 @@ def test_the_readme_has_code():
     "page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=name_of
 )
 def test_the_code_of_a_page_runs(page, tmp_path):
+    for library in libraries_of(page):
+        pytest.importorskip(library, reason=f"{library} is missing, which {page.name} needs")
     script = tmp_path / f"code_of_{page.stem.lower()}.py"
     script.write_text(script_of(page))
     run_python(script, cwd=tmp_path)

@@ -387,7 +387,7 @@ def test_bad_command_in_a_process():
     code, output, errors = run_python("-m", "agents.arena", "nonsense")
     assert (code, output) == (2, "")
     assert_one_line_of_error(errors, COMMAND, "nonsense", agents.names())
-    assert agents.names() == "random, greedy, reference, heuristic, search:BUDGET, ppo:RUN"
+    assert agents.names() == "random, greedy, reference, heuristic, search:BUDGET, ppo[:RUN]"
 
 
 # --- Names -------------------------------------------------------------------------------------
