@@ -266,7 +266,9 @@ def ratings(pairs: Pairs, names: Sequence[str], num_players: int) -> dict[str, f
     wins = np.zeros((len(names), len(names)))
     for (name, other), score in pairs.items():
         odds = (num_players - 1) * score.share / max(1 - score.share, 1e-9)
-        wins[names.index(name), names.index(other)] = score.games * odds / (1 + odds)
+        won = score.games * odds / (1 + odds)
+        wins[names.index(name), names.index(other)] += won
+        wins[names.index(other), names.index(name)] += score.games - won
     strengths = choix.ilsr_pairwise_dense(wins, alpha=1e-4)
     elo = (strengths - strengths[0]) * 400 / math.log(10)
     return dict(zip(names, elo.tolist(), strict=True))

@@ -322,6 +322,15 @@ def test_ratings_are_the_odds_of_the_shares(players):
     assert list(arena.ratings(pairs, names, players).values()) == pytest.approx(points, abs=1)
 
 
+def test_an_agent_that_met_others_from_one_side_alone_is_rated():
+    """As `--only` leaves it: nobody is told to have lost all games that were not played."""
+    even = arena.Score(1000, 0.25, 0, 1, (), 0, 0, 0)
+    pairs = {("a", "b"): even, ("b", "a"): even, ("c", "a"): even}
+    assert list(arena.ratings(pairs, ["a", "b", "c"], 4).values()) == pytest.approx(
+        [0, 0, 0], abs=1
+    )
+
+
 def test_command_takes_other_players_seeds_and_runs(capsys, tmp_path):
     PPOAgent(random_network()).save(tmp_path / "policy.npz")
     name = f"ppo:{tmp_path}"
