@@ -164,7 +164,8 @@ def log_probs_of(model, buffer):
 
 
 PATCHED = f"""
-import runpy, sys
+import runpy, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 from agents.training import callbacks, report
 callbacks.EVALUATION_GAMES, report.REPORT_GAMES = {EVALUATION_GAMES}, {REPORT_GAMES}
 sys.argv[0] = "train.py"
