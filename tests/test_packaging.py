@@ -64,7 +64,7 @@ def test_built_checked_and_played_without_the_checkout(tmp_path):
     assert {one.relative_to(PACKAGE.parent).as_posix() for one in kept} <= inside
     assert not any(name.startswith(("agents/", "tests/")) for name in inside)
     run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
-    python = next((tmp_path / "venv").glob("*/python*"))
+    python = next(one for one in (tmp_path / "venv").glob("*/python*") if one.is_file())
     run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
     (tmp_path / "probe.py").write_text(PROBE)
     found = run(python, "-W", "error", "probe.py", cwd=tmp_path)
