@@ -24,13 +24,16 @@ Scores: TypeAlias = "dict[tuple[int, str], Score]"  # by number of players and y
 
 
 def measure(agent: PPOAgent, config: Config) -> Scores:
-    """The win shares of the trained agent against the yardsticks, with other deals than before."""
+    """The win shares of the trained agent against the yardsticks, and against the agent that it is
+    a best response to, with other deals than before.
+    """
+    fixed = [] if config.opponents in ("self", "pool") else [config.opponents]
     return {
         (players, name): win_share(
             agent, agents.make(name), num_players=players, games=REPORT_GAMES, seed=2
         )
         for players in config.num_players
-        for name in YARDSTICKS
+        for name in dict.fromkeys([*YARDSTICKS, *fixed])
     }
 
 

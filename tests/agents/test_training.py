@@ -651,6 +651,8 @@ def test_opponents_may_be_another_run(tmp_path, spy):
     PPOAgent(random_network()).save(tmp_path / "policy.npz")
     files = [(tmp_path / name).read_bytes() for name in ("policy.npz", "policy.json")]
     train(tmp_path / "run", "--opponents", f"ppo:{tmp_path}", steps=2 * ROLLOUT)
+    pairs = json.loads((tmp_path / "run" / "report.json").read_text())["pairs"]
+    assert [pair["against"] for pair in pairs] == ["random", "reference", f"ppo:{tmp_path}"]
     ((opponent,), _), *more = spy[0].tables
     assert not more
     assert fingerprint(opponent) == fingerprint(PPOAgent(random_network()))
