@@ -24,6 +24,7 @@ import agents
 from agents.agent import Agent
 from agents.arena import win_share
 from agents.plots import figure
+from agents.random_agent import RandomAgent
 from alles_kaese_env import OBSERVATION, GameBatch, Variant
 from alles_kaese_env.actions import KINDS
 from alles_kaese_env.command_line import Parser
@@ -167,7 +168,7 @@ class RandomPeeks:
     ) -> npt.NDArray[np.int64]:
         """Actions (B,) int64."""
         actions = self.agent.act(observations, masks, rng)
-        drawn = np.where(masks, rng.random(masks.shape), -1).argmax(axis=1)
+        drawn = RandomAgent().act(observations, masks, rng)
         return np.where(kinds_of(actions) == PEEK, drawn, actions)
 
 
