@@ -123,6 +123,7 @@ class SlotBody:
             name: Linear(weights, f"mlp_extractor.{name}", has_bias)
             for name, has_bias in names.items()
         }
+        self._scale = weights.get("mlp_extractor.scale", np.float32(1))
         self._action_net = Linear(weights, "action_net")
         self._value_net = Linear(weights, "value_net")
 
@@ -144,7 +145,7 @@ class SlotBody:
         """What is known of each slot (B, 6, units) and of the table (B, units)."""
         inputs = split(observations)
         slots = relu(self._hidden["slot"](np.concatenate(inputs[0], axis=2)))
-        table = self._hidden["table"](np.concatenate(inputs[1], axis=1))
+        table = self._hidden["table"](np.concatenate(inputs[1], axis=1) * self._scale)
         table = relu(table + self._hidden["row"](slots.sum(axis=1)))
         return slots, relu(self._hidden["context"](table))
 

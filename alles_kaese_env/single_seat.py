@@ -139,7 +139,7 @@ class SingleSeatGames:
 
         Args:
             opponents: as in the constructor; any number of them if weights are given.
-            weights: each opponent of a new game is drawn with these probabilities.
+            weights: who plays all other seats of a new game is drawn with these probabilities.
 
         Raises:
             ValueError: the opponents are not what is allowed, or the weights do not fit them.
@@ -308,7 +308,7 @@ class SingleSeatGames:
             places = (np.arange(players) - self.seats[rows, None] - 1) % players
             self._assigned[rows] = self._first_new + places % number
         else:
-            drawn = self.rng.choice(number, (len(rows), players), p=self._weights)
+            drawn = self.rng.choice(number, (len(rows), 1), p=self._weights)
             self._assigned[rows] = self._first_new + drawn
 
     def _to_learner(self, rows: Rows) -> None:

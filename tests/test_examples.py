@@ -15,6 +15,8 @@ SMALL = {  # library, arguments, and what the example prints at its end
     "pettingzoo_loop": ("pettingzoo", ["--games", "5"], "mean payoff"),
     "sb3_maskable_ppo": ("sb3_contrib", ["--steps", "2048"], "share of the wins"),
     "cleanrl_ppo": ("torch", ["--updates", "2"], "share of the wins"),
+    "torchrl_ppo": ("torchrl", ["--games", "64"], "share of the wins"),
+    "tianshou_ppo": ("tianshou", ["--games", "64"], "share of the wins"),
     "openspiel_cfr": ("pyspiel", ["--iterations", "2"], "exploitability"),
 }
 

@@ -15,11 +15,22 @@ from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
 from torch import nn
 
-from agents.ppo import split
+from agents.ppo import TABLE_FIELDS, split
 from alles_kaese_env import NUM_ACTIONS, OBSERVATION
 from alles_kaese_env.engine import MAX_SLOTS
 
 SLOT_UNITS = 32  # of a slot, before and after it is joined with the table
+SCALES = {  # of inputs that vary much less than the others; see docs/training.md
+    "points": 8,
+    "cheese": 8,
+    "taken": 4,
+    "known": 4,
+    "trap_share": 4,
+    "opponent_fronts": 2,
+    "reserve": 4,
+    "gone": 2,
+    "traps": 2,
+}
 GAINS = {"mlp_extractor": 2**0.5, "action_net": 0.01, "value_net": 1.0}  # as stable-baselines3's
 
 
@@ -33,6 +44,12 @@ class SlotExtractor(nn.Module):
     def __init__(self, units: int) -> None:
         super().__init__()
         of_slots, of_table = split(torch.zeros(1, OBSERVATION.size))
+        scale = [SCALES.get(name, 1) for name in TABLE_FIELDS]
+        sizes = torch.tensor([part.shape[1] for part in of_table])
+        self.scale: torch.Tensor
+        self.register_buffer(
+            "scale", torch.tensor(scale, dtype=torch.float32).repeat_interleave(sizes)
+        )
         self.slot = nn.Linear(sum(part.shape[2] for part in of_slots), SLOT_UNITS)
         self.table = nn.Linear(sum(part.shape[1] for part in of_table), units)
         self.row = nn.Linear(SLOT_UNITS, units, bias=False)
@@ -57,7 +74,7 @@ class SlotExtractor(nn.Module):
     def _embed(self, observations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         of_slots, of_table = split(observations)
         embedded = torch.relu(self.slot(torch.cat(of_slots, dim=2)))
-        table = self.table(torch.cat(of_table, dim=1))
+        table = self.table(torch.cat(of_table, dim=1) * self.scale)
         table = torch.relu(table + self.row(embedded.sum(dim=1)))
         return embedded, torch.relu(self.context(table))
 

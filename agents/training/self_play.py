@@ -17,7 +17,7 @@ from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv, JoinedVecEnv
 
 POOL_SIZE = 8
 STEPS_BETWEEN_SNAPSHOTS = 500_000
-SHARES = {"present": 0.6, "past": 0.2, "reference": 0.2}
+SHARES = {"present": 0.4, "past": 0.2, "reference": 0.4}
 
 
 def games_of(config: Config) -> JoinedVecEnv:
@@ -45,10 +45,10 @@ class SelfPlay(BaseCallback):
     ``learned_steps`` counts the decisions that an update has been made from.
 
     With "self" it plays against its present policy, which is renewed before each rollout. With
-    "pool" each opponent of a new game is drawn: the present policy, a past one from a pool of at
-    most `POOL_SIZE`, or the reference heuristic, by `SHARES`. Past policies are kept in files,
-    so that a resumed run has them; when the pool is full, a random one makes room. Any other
-    name is an agent that stays as it is.
+    "pool" who plays all other seats of a new game is drawn: the present policy, a past one from a
+    pool of at most `POOL_SIZE`, or the reference heuristic, by `SHARES`. Past policies are kept in
+    files, so that a resumed run has them; when the pool is full, a random one makes room. Any
+    other name is an agent that stays as it is.
     """
 
     def __init__(self, opponents: str, games: JoinedVecEnv, pool: Path, seed: int) -> None:

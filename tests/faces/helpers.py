@@ -26,12 +26,14 @@ from alles_kaese_env import (
     PEEK,
     TAKE,
     AllesKaeseEnv,
+    GameBatch,
     Variant,
     encode_action,
 )
 
 PACKAGE = Path(alles_kaese_env.__file__).parent
 KINDS = {PEEK: "peek", TAKE: "take", DISCARD: "discard"}
+GAMES_A_SEAT = 50  # 1,000 games of all seats at tables for 2 to 6
 SEATS_AT_TABLE = [(players, seat) for players in range(2, 7) for seat in range(players)]
 
 # Rules that a face has to pass on to the engine.
@@ -208,6 +210,44 @@ def pick(mask: np.ndarray, rng: np.random.Generator) -> int:
 def picks(masks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """One of the legal actions of each row."""
     return np.array([pick(mask, rng) for mask in masks])
+
+
+def let_others_play(batch: GameBatch, seat: int) -> None:
+    """Random opponents act, in each game, until it is the seat's turn or the game is over."""
+    while (rows := np.flatnonzero(~batch.over & (batch.seats != seat))).size:
+        batch.step(batch.random_actions(rows), rows)
+
+
+def replay_random_games(
+    looks: Any, masks: Any, step: Any, players: int, seat: int, seed: int, games: int
+) -> None:
+    """Whole games of one seat through a face of many games and through the engine.
+
+    Args:
+        looks: the first observations.
+        masks: called for the masks (B, 18) now.
+        step: called with actions (B,); answers with observations, those of ended games the last
+            of the old game; rewards; and which games ended.
+        players, seat, seed, games: what the face was made with.
+    """
+    batch = GameBatch(games, Variant(num_players=players), seed=seed)
+    let_others_play(batch, seat)
+    rng = np.random.default_rng(seed)
+    on = np.arange(games)  # the games that go on; a face deals anew where one is over
+    while on.size:
+        assert np.array_equal(looks[on], batch.observations[on])
+        assert np.array_equal(masks()[on], batch.masks[on])
+        actions = np.zeros(games, np.int64)
+        actions[on] = picks(batch.masks[on], rng)
+        batch.step(actions[on], on)
+        let_others_play(batch, seat)
+        looks, rewards, ended = step(actions)
+        payoffs = np.where(batch.over, batch.payoffs[:, seat], 0)
+        assert np.allclose(rewards[on], payoffs[on], atol=1e-6)
+        assert np.array_equal(ended[on], batch.over[on])
+        last = on[ended[on]]
+        assert np.array_equal(looks[last], batch.observe(seat)[last])
+        on = on[~ended[on]]
 
 
 def play_on(env: Any, info: dict[str, Any], steps: int, seed: int = 0) -> list[Any]:

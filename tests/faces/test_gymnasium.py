@@ -28,6 +28,7 @@ from alles_kaese_env import (
 from .helpers import (
     BAD_SEEDS,
     COPIES,
+    GAMES_A_SEAT,
     GOOD_SEEDS,
     KINDS,
     NO_ACTIONS,
@@ -55,8 +56,6 @@ from .helpers import (
     state_of,
     third_trap_options,
 )
-
-GAMES_A_SEAT = 20
 
 # The checkers sample actions without the mask, so they need on_illegal="forfeit".
 OPTIONS = {
@@ -591,6 +590,7 @@ def test_rewards_sum_to_the_payoff_of_the_engine(players, seat, reward):
             while batch.seats[0] != seat:
                 batch.step(batch.random_actions())
             assert np.array_equal(observation, batch.observations[0])
+            assert np.array_equal(info["action_mask"], batch.masks[0])
             action = pick(info["action_mask"], rng)
             batch.step([action])
             while not batch.over[0] and batch.seats[0] != seat:

@@ -177,7 +177,7 @@ def test_spaces_are_the_same_objects_at_every_call(make):
 # --- Games from the first turn to the last dead step -------------------------------------------
 
 
-def test_rewards_of_last_sum_to_the_payoffs(players):
+def test_random_games_are_those_of_the_engine(players):
     variant = Variant(num_players=players)
     env = alles_kaese_v0.raw_env(num_players=players)
     batch = GameBatch(1, variant)
@@ -198,6 +198,9 @@ def test_rewards_of_last_sum_to_the_payoffs(players):
                 continue
             assert reward == 0
             assert not any(env.rewards.values())
+            assert agent == f"player_{batch.seats[0]}"
+            assert np.array_equal(observation["observation"], batch.observations[0])
+            assert np.array_equal(observation["action_mask"], batch.masks[0])
             action = pick(observation["action_mask"], rng)
             env.step(action)
             batch.step([action])

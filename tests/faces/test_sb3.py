@@ -35,7 +35,9 @@ from alles_kaese_env.seeding import streams_of
 from .helpers import (
     BAD_SEEDS,
     COPIES,
+    GAMES_A_SEAT,
     GOOD_SEEDS,
+    SEATS_AT_TABLE,
     VARIANTS,
     Cheat,
     FirstLegal,
@@ -49,6 +51,7 @@ from .helpers import (
     payoffs_by_hand,
     pick,
     picks,
+    replay_random_games,
     scribble,
     state_of,
     third_trap_options,
@@ -303,6 +306,43 @@ def test_evaluation_without_masks_raises_a_clear_error_if_asked_to():
 # --- Ends of games ------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("players", "seat"), SEATS_AT_TABLE)
+def test_random_games_are_those_of_the_engine(players, seat):
+    venv = AllesKaeseVecEnv(GAMES_A_SEAT, players, seat=seat, seed=seat)
+
+    def step(actions):
+        looks, rewards, dones, infos = venv.step(actions)
+        for row in np.flatnonzero(dones):
+            looks[row] = infos[row]["terminal_observation"]
+        return looks, rewards, dones
+
+    replay_random_games(venv.reset(), venv.action_masks, step, players, seat, seat, GAMES_A_SEAT)
+
+
+@pytest.mark.usefixtures("_ran_threads")
+@pytest.mark.parametrize("start_method", ["fork", "forkserver", "spawn"])
+def test_environments_in_other_processes_equal_those_in_this_one(start_method):
+    makers = [maker(num_players=3, opponents=path_of("Hasher"), disable_env_checker=True)] * 2
+    ours, theirs = DummyVecEnv(makers), SubprocVecEnv(makers, start_method=start_method)
+    try:
+        for venv in (ours, theirs):
+            venv.seed(3)
+        assert np.array_equal(ours.reset(), theirs.reset())
+        rng = np.random.default_rng(3)
+        ends = 0
+        for _ in range(60):
+            masks = get_action_masks(ours)
+            assert np.array_equal(masks, get_action_masks(theirs))
+            actions = picks(masks, rng)
+            expected = ours.step(actions)
+            for one, other in zip(theirs.step(actions)[:3], expected[:3], strict=True):
+                assert np.array_equal(one, other)  # the rewards of theirs are of 64 bits
+            ends += expected[2].sum()
+        assert ends > 5
+    finally:
+        theirs.close()
+
+
 @pytest.mark.parametrize("options", [{"num_players": 2}, {"num_players": 4, "reward": "shaped"}])
 def test_equals_the_native_vector_environment(options):
     venv = AllesKaeseVecEnv(6, seed=8, opponents=Hasher(), **options)
@@ -451,7 +491,7 @@ class Tally(FirstLegal):
 
 
 def test_opponents_are_drawn_by_their_weights():
-    venv = AllesKaeseVecEnv(500, num_players=3, seed=0)
+    venv = AllesKaeseVecEnv(1000, num_players=3, seed=0)
     agents = [Tally(), Tally(), Tally(), Tally()]
     venv.games.set_opponents(agents, weights=[3, 1, 0, 4])
     venv.reset()
@@ -459,6 +499,16 @@ def test_opponents_are_drawn_by_their_weights():
     shares = np.array([agent.decisions for agent in agents])
     assert shares[2] == 0
     assert shares / shares.sum() == pytest.approx([3 / 8, 1 / 8, 0, 4 / 8], abs=0.02)
+
+
+def test_one_agent_plays_all_other_seats_of_a_game():
+    venv = AllesKaeseVecEnv(50, num_players=4, seed=0, seat=0)
+    firsts = [Tally(), Tally()]
+    venv.games.set_opponents(firsts, weights=[1, 1])
+    venv.reset()
+    play(venv, 1)
+    assert all(agent.decisions % 3 == 0 for agent in firsts)
+    assert sum(agent.decisions for agent in firsts) == 150
 
 
 def test_opponents_without_weights_sit_in_turn_order():

@@ -18,14 +18,14 @@ from alles_kaese_env import (
     OBSERVATION,
     AllesKaeseEnv,
     AllesKaeseVectorEnv,
-    GameBatch,
-    Variant,
 )
 
 from .helpers import (
     BAD_SEEDS,
     COPIES,
+    GAMES_A_SEAT,
     GOOD_SEEDS,
+    SEATS_AT_TABLE,
     Cheat,
     FirstLegal,
     Gambler,
@@ -37,6 +37,7 @@ from .helpers import (
     path_of,
     payoffs_by_hand,
     picks,
+    replay_random_games,
     scribble,
     state_of,
 )
@@ -196,6 +197,17 @@ def test_masks_are_those_of_the_rules(setting, mode):
         masks = env.action_masks()
         if mode != AutoresetMode.DISABLED:
             assert np.array_equal(masks, infos["action_mask"])
+
+
+@pytest.mark.parametrize(("players", "seat"), SEATS_AT_TABLE)
+def test_random_games_are_those_of_the_engine(players, seat):
+    env = native(GAMES_A_SEAT, num_players=players, seat=seat)
+
+    def step(actions):
+        return env.step(actions)[:3]
+
+    looks = env.reset(seed=seat)[0]
+    replay_random_games(looks, env.action_masks, step, players, seat, seat, GAMES_A_SEAT)
 
 
 def test_rewards_sum_to_the_payoffs():
@@ -569,16 +581,6 @@ def test_writing_into_returned_arrays_changes_nothing(mode):
 
 
 # --- Processes --------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def _ran_threads():
-    """A batch with threads, and so compiled code, has run in this process."""
-    batch = GameBatch(2000, Variant(num_players=4), seed=0, threads=2, autoreset=True)
-    for _ in range(5):
-        batch.step(batch.random_actions())
-    assert batch.games["turns"].sum() > 0
-    return batch
 
 
 # From Python 3.12 on, a fork of a process with threads warns. No thread of ours is at work then.
