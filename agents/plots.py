@@ -148,12 +148,31 @@ def read_evaluations(run: Path) -> list[dict[str, str]]:
     Raises:
         ValueError: there are none.
     """
+    rows = evaluations_of(run / "evaluations.csv")
+    if not rows:
+        raise ValueError(f"run is {run}; allowed: a directory of train.py with evaluations")
+    return rows
+
+
+def evaluations_of(file: Path) -> list[dict[str, str]]:
+    """The rows of ``evaluations.csv``, none if there is no such file yet.
+
+    A last line that does not end was cut off, and is passed over.
+
+    Raises:
+        ValueError: it is no such file.
+    """
     try:
-        with open(run / "evaluations.csv", newline="") as stream:
-            rows = list(csv.DictReader(stream))
-        _curve([rows], *next(iter(_yardsticks([rows]))))
-    except (OSError, KeyError, ValueError, StopIteration) as error:
-        raise ValueError(f"run is {run}; allowed: a directory of train.py ({error!r})") from None
+        *lines, _ = file.read_text().split("\n")
+        rows = list(csv.DictReader(lines))
+        for players, name in _yardsticks([rows]):
+            _curve([rows], players, name)
+        for row in rows:
+            float(row["seconds"])
+    except FileNotFoundError:
+        return []
+    except (OSError, KeyError, TypeError, ValueError, csv.Error) as error:
+        raise ValueError(f"{file} is no file of evaluations ({error!r})") from None
     return rows
 
 

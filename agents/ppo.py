@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from alles_kaese_env import NUM_ACTIONS, OBSERVATION, OBSERVATION_VERSION, RULES_VERSION
 from alles_kaese_env.engine import MAX_SLOTS
-from alles_kaese_env.files import replacing
+from alles_kaese_env.files import read_arrays, reading, replacing
 
 Weights = Mapping[str, npt.NDArray[np.float32]]
 
@@ -211,14 +211,9 @@ class PPOAgent:
         """
         file = Path(path)
         file = file / WEIGHTS_FILE if file.is_dir() else file
-        try:
+        with reading(path, f"run directory with {WEIGHTS_FILE} and no weights file"):
             metadata = read_metadata(file.with_suffix(".json"))
-            weights = read_weights(file)
-        except Exception as error:  # NumPy, zipfile and json raise anything for a broken file
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise ValueError(
-                f"{path} is no run directory with {WEIGHTS_FILE} and no weights file ({reason})"
-            ) from None
+            weights = read_arrays(file)
         for name, version in versions().items():
             if metadata.get(name) != version:
                 raise ValueError(f"{file} has {name} {metadata.get(name)}; allowed: {version}")
@@ -239,15 +234,6 @@ def read_metadata(file: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ValueError(f"{file.name} holds no JSON object")
     return data
-
-
-def read_weights(file: Path) -> Weights:
-    """The arrays of an archive; `ValueError` if it holds something else."""
-    with open(file, "rb") as stream:
-        arrays = np.load(stream, allow_pickle=False)
-        if not isinstance(arrays, np.lib.npyio.NpzFile):
-            raise ValueError(f"{file.name} is no archive of arrays")
-        return dict(arrays)
 
 
 def versions() -> dict[str, int]:

@@ -5,8 +5,7 @@ actions that lead somewhere. A *plan* gives the probability of each sequence as 
 that seat; against a plan of the other seat, what a sequence is worth is a sum over leaves. The
 solver is PCFR+ with quadratic averaging (Farina, Kroer and Sandholm 2021).
 
-This file knows nothing of the game. What is compiled here takes nothing from other files, so
-Numba keeps it on disk.
+This file knows nothing of the game.
 """
 
 # Numba infers the types of what is compiled.
@@ -34,8 +33,8 @@ COUNTS = 6
 
 
 def jit(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile on first use, keep the result on disk, release the GIL."""
-    return njit(cache=True, nogil=True, error_model="numpy")(function)
+    """Compile on first use, in memory only, and release the GIL."""
+    return njit(nogil=True, error_model="numpy")(function)
 
 
 class Forms(NamedTuple):

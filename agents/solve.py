@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -45,7 +44,7 @@ from alles_kaese_env import RULES_VERSION, Variant
 from alles_kaese_env.batch import as_records
 from alles_kaese_env.command_line import Parser
 from alles_kaese_env.engine import MASK, NUM_ACTIONS, OBSERVATION, inform_games
-from alles_kaese_env.files import replacing
+from alles_kaese_env.files import read_arrays, reading, replacing
 from alles_kaese_env.seeding import as_seed
 from alles_kaese_env.variant import BURN_RULES, whole_number
 
@@ -174,14 +173,19 @@ class Progress:
             self._load(file)
 
     def _load(self, file: Path) -> None:
-        try:
-            with np.load(file, allow_pickle=False) as stored:
-                task = str(stored["task"])
-                arrays = {name: stored[name] for name in self.ARRAYS}
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{file} is no file of agents.solve ({error})") from None
+        with reading(file, "file of agents.solve"):
+            stored = read_arrays(file)
+            task = str(stored["task"])
+            arrays = {name: stored[name] for name in self.ARRAYS}
         if task != self.task:
             raise ValueError(f"{file} is of {task}; allowed: {self.task}")
+        for name, array in arrays.items():
+            own = getattr(self, name)
+            if (array.shape, array.dtype) != (own.shape, own.dtype):
+                raise ValueError(
+                    f"{file} has {name} of {array.shape} {array.dtype}; "
+                    f"allowed: {own.shape} {own.dtype}"
+                )
         self.__dict__.update(arrays)
 
     def save(self) -> None:

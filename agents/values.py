@@ -37,6 +37,7 @@ from alles_kaese_env.engine import (
     slot_of,
     write_payoffs,
 )
+from alles_kaese_env.files import read_arrays, reading
 
 HIDDEN = (64, 32)
 BY_SEAT, BY_OPPONENT, BY_HOLES = 5, 7, 8  # numbers that describe each of them
@@ -99,12 +100,14 @@ def load_network(path: Path, num_players: int) -> Network:
     """A network that `agents.train_values` has written.
 
     Raises:
-        ValueError: its shapes are not those of a network for so many players.
+        ValueError: it is no file of arrays, or its shapes are not those of a network for so many
+            players.
     """
     sizes = (num_features(num_players), *HIDDEN, 1)
     shapes = [shape for k in range(3) for shape in (sizes[k : k + 2], sizes[k + 1 : k + 2])]
-    with np.load(path, allow_pickle=False) as arrays:
-        found = [arrays[name] if name in arrays else np.zeros(0) for name in Network._fields]
+    with reading(path, "file of a value network"):
+        arrays = read_arrays(path)
+    found = [arrays.get(name, np.zeros(0)) for name in Network._fields]
     if [array.shape for array in found] != shapes:
         raise ValueError(
             f"{path} has arrays of shapes {[array.shape for array in found]}; allowed: {shapes}, "

@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import tokenize
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,33 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from alles_kaese_env import engine
-from alles_kaese_env.files import replacing
+from alles_kaese_env.files import read_arrays, reading, replacing
 from alles_kaese_env.variant import Variant
 
 State = dict[str, Any]
 
 STATE_VERSION = 1
-MOST_BYTES = 2**31  # in one file, unpacked
 PCG64_BITS = {"state": 128, "inc": 128, "has_uint32": 1, "uinteger": 32}  # of a generator
 PLAIN = "plain"  # the entry of a file that says where its arrays belong
-
-# What NumPy, zipfile and json raise for a file that is broken or was made to break them.
-UNREADABLE = (
-    OSError,
-    ValueError,
-    EOFError,
-    KeyError,
-    TypeError,
-    OverflowError,
-    MemoryError,
-    RecursionError,
-    NotImplementedError,
-    RuntimeError,
-    SyntaxError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 
 def versions() -> State:
@@ -258,32 +236,12 @@ def load_state(file: str | os.PathLike[str]) -> State:
     Raises:
         ValueError: there is no such file or it is none of a state. Nothing in it is executed.
     """
-    try:
+    with reading(file, "file of a state"):
         arrays = read_arrays(Path(file))
         state = _with_arrays(json.loads(arrays.pop(PLAIN).tobytes()), arrays)
-    except UNREADABLE as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{file} is no file of a state ({reason})") from None
-    if not isinstance(state, dict):
-        raise ValueError(f"{file} is no file of a state (it holds a {type(state).__name__})")
-    return state
-
-
-def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of an ``.npz`` file, without pickle and not larger than `MOST_BYTES`.
-
-    Raises:
-        Exception: one of `UNREADABLE`, if it is no such file.
-    """
-    with open(file, "rb") as stream, zipfile.ZipFile(stream) as archive:
-        if sum(entry.file_size for entry in archive.infolist()) > MOST_BYTES:
-            raise ValueError(f"it is larger than {MOST_BYTES} bytes")
-        arrays = {}
-        for name in archive.namelist():
-            with archive.open(name) as entry:
-                array = np.lib.format.read_array(entry, allow_pickle=False, max_header_size=10_000)
-            arrays[name.removesuffix(".npy")] = array
-    return arrays
+        if not isinstance(state, dict):
+            raise ValueError(f"it holds a {type(state).__name__}")
+        return state
 
 
 def _without_arrays(value: Any, arrays: dict[str, npt.NDArray[Any]]) -> Any:

@@ -2,6 +2,8 @@
 
 Example:
     python benchmarks/throughput.py --players 2 --games 1024 --json throughput.json
+    python benchmarks/throughput.py --faces GameBatch --games 256 1024 4096 16384 65536 \
+        --players 2 3 4 5 6 --plot growth.svg
 
 A step is one decision of one seat; faces in which opponents play inside a step (Gymnasium,
 VectorEnv, stable-baselines3) count only the learner's, and say how many decisions a step holds.
@@ -26,6 +28,7 @@ import numpy as np
 import peers
 from numba import njit
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
 from alles_kaese_env import GameBatch, Variant, alles_kaese_v0, engine
 from alles_kaese_env.batch import as_records
 
@@ -206,6 +209,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--peers", action="store_true", help="measure other environments too")
     parser.add_argument("--json", type=Path, metavar="FILE", nargs="?", const=Path("-"))
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="cost of a step by batch size")
     options = parser.parse_args()
     if min(*options.games, *options.threads, options.repeats, 1) < 1 or options.seconds <= 0:
         parser.error("--games, --threads, --repeats and --seconds: allowed are positive numbers")
@@ -224,6 +228,8 @@ def main() -> int:
     report = {"processor": processor(), "results": [asdict(result) for result in results]}
     if options.peers:
         report["peers"] = measure_peers(results, options, out)
+    if options.plot:
+        plot_growth(results, options.plot)
     if options.json:
         text = json.dumps(report, indent=2)
         if options.json == Path("-"):
@@ -250,6 +256,28 @@ def measure_peers(
         ]
         print(f"{result.face} ({result.games} games): {', '.join(ratios)}", file=out)
     return found
+
+
+def plot_growth(results: list[Result], file: Path) -> None:
+    """The cost of a step by the number of games, a line for each face and number of players."""
+    from agents.plots import figure
+
+    lines: dict[str, list[Result]] = {}
+    for one in results:
+        if one.face in BATCHED:
+            name = f"{one.face}, {one.players} players, {one.threads} threads"
+            lines.setdefault(name, []).append(one)
+    with figure(file) as axes:
+        for name, line in lines.items():
+            costs = [1e9 / one.steps_per_s for one in line]
+            errors = [[1e9 / one.steps_per_s - 1e9 / one.highest for one in line]]
+            errors += [[1e9 / one.lowest - 1e9 / one.steps_per_s for one in line]]
+            axes.errorbar([one.games for one in line], costs, errors, marker=".", label=name)
+        axes.set_xscale("log", base=2)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("games side by side")
+        axes.set_ylabel("nanoseconds a step")
+        axes.legend()
 
 
 def cases(options: argparse.Namespace) -> Iterator[tuple[str, int, int, int]]:

@@ -6,7 +6,6 @@ import csv
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.console import Console
 from rich.progress import (
@@ -20,10 +19,12 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 import agents
 from agents.arena import Score, win_share
+from agents.plots import evaluations_of
 from agents.ppo import PPOAgent
-from agents.training.checkpoint import save_checkpoint
+from agents.training.checkpoint import RunError, save_checkpoint
 from agents.training.config import RunDirectory
 from agents.training.self_play import network_of
+from alles_kaese_env.files import replacing
 
 YARDSTICKS = ("random", "reference")
 EVALUATIONS = 20  # in a run, evenly spread
@@ -50,7 +51,10 @@ class Evaluation(BaseCallback):
 
     def _on_training_start(self) -> None:
         self._next = self.model.num_timesteps // self._every * self._every
-        rows = evaluations_of(self._run.evaluations)
+        try:
+            rows = evaluations_of(self._run.evaluations)
+        except ValueError as error:
+            raise RunError(str(error)) from None
         self._started = time.monotonic() - (float(rows[-1]["seconds"]) if rows else 0.0)
 
     def _on_step(self) -> bool:
@@ -62,7 +66,10 @@ class Evaluation(BaseCallback):
             self.evaluate()
 
     def evaluate(self) -> None:
-        """Measure now, once a step; the figures go to ``evaluations.csv`` and to the logger."""
+        """Measure now, once a step; the figures go to ``evaluations.csv`` and to the logger.
+
+        The file always holds whole evaluations, whatever ends the run.
+        """
         rows = evaluations_of(self._run.evaluations)
         if rows and int(rows[-1]["step"]) >= self.model.num_timesteps:
             return
@@ -73,8 +80,12 @@ class Evaluation(BaseCallback):
                 score = win_share(agent, yardstick, num_players=players, games=games, seed=1)
                 self.latest[players, name] = score
                 self.logger.record(f"evaluation/{players}_players_{name}", score.share)
-                self._write(players, name, score)
-        self._keep_best(agent)
+                rows.append(self._row(players, name, score))
+        with replacing(self._run.evaluations) as file, open(file, "w", newline="") as stream:
+            writer = csv.DictWriter(stream, EVALUATION_FIELDS)
+            writer.writeheader()
+            writer.writerows(rows)
+        self._keep_best(agent, rows)
 
     def summary(self) -> str:
         """The latest win shares in a few words; of several numbers of players only the first."""
@@ -86,22 +97,17 @@ class Evaluation(BaseCallback):
         )
         return ", ".join(shares)
 
-    def _keep_best(self, agent: PPOAgent) -> None:
-        strength = strengths(evaluations_of(self._run.evaluations))
+    def _keep_best(self, agent: PPOAgent, rows: Sequence[dict[str, str]]) -> None:
+        strength = strengths(rows)
         if strength[self.model.num_timesteps] >= max(strength.values()):
             agent.metadata = self._run.metadata(self.model.num_timesteps)
             agent.save(self._run.best)
 
-    def _write(self, players: int, name: str, score: Score) -> None:
-        is_new = not self._run.evaluations.exists()
+    def _row(self, players: int, name: str, score: Score) -> dict[str, str]:
         seconds = round(time.monotonic() - self._started, 1)
-        numbers = (score.share, score.low, score.high)
-        what = (self.model.num_timesteps, seconds, players, name, score.games)
-        with open(self._run.evaluations, "a", newline="") as stream:
-            writer = csv.writer(stream)
-            if is_new:
-                writer.writerow(EVALUATION_FIELDS)
-            writer.writerow((*what, *(f"{number:.4f}" for number in numbers)))
+        numbers = (f"{number:.4f}" for number in (score.share, score.low, score.high))
+        values = (self.model.num_timesteps, seconds, players, name, score.games, *numbers)
+        return dict(zip(EVALUATION_FIELDS, map(str, values), strict=True))
 
 
 def strengths(rows: Sequence[dict[str, str]]) -> dict[int, float]:
@@ -209,11 +215,3 @@ class ProgressBar(BaseCallback):
     def stop(self) -> None:
         """Leave the bar as it is."""
         self._progress.stop()
-
-
-def evaluations_of(file: Path) -> list[dict[str, str]]:
-    """The rows of ``evaluations.csv``, none if there is no such file yet."""
-    if not file.exists():
-        return []
-    with open(file, newline="") as stream:
-        return list(csv.DictReader(stream))

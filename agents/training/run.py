@@ -18,14 +18,13 @@ from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from stable_baselines3.common.logger import Logger, make_output_format
 
 import agents
-from agents.plots import learning_curves
+from agents.plots import evaluations_of, learning_curves
 from agents.ppo import PPOAgent
 from agents.training.callbacks import (
     Checkpoints,
     Evaluation,
     ProgressBar,
     Speed,
-    evaluations_of,
     save,
 )
 from agents.training.checkpoint import RunError, only_run, restore

@@ -241,6 +241,8 @@ class AllesKaeseState(pyspiel.State):
 
     def _apply_action(self, action: int) -> None:
         record, rules = self.record, self.rules
+        if action not in self.legal_actions():
+            raise ValueError(f"action is {action}; allowed now: {self.legal_actions()}")
         before = record.known.copy()
         self._events += bytes((record.phase, action))
         if record.phase == engine.DECISION:

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import torch
 
+from agents.plots import evaluations_of
 from agents.ppo import PPOAgent
 from agents.training import callbacks
 from agents.training import run as training
-from agents.training.callbacks import evaluations_of
 from agents.training.checkpoint import MODEL, only_run, restore
 from agents.training.config import RunDirectory
 from agents.training.self_play import games_of

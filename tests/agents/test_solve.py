@@ -223,6 +223,11 @@ def test_a_file_of_another_task_is_refused(tmp_path):
     solve(Variant(**TINY), file=file)
     with pytest.raises(ValueError, match=r"allowed: .*trap_limit=2"):
         solve(Variant(**TINY | {"trap_limit": 2}), file=file)
+    with np.load(file) as stored:
+        arrays = dict(stored)
+    np.savez(file, **arrays | {"done": arrays["done"][:-1]})
+    with pytest.raises(ValueError, match=r"has done of \(18,\) bool; allowed: \(19,\) bool"):
+        solve(Variant(**TINY), file=file)
     file.write_text("nonsense")
     with pytest.raises(ValueError, match=r"solved\.npz is no file of agents\.solve"):
         solve(Variant(**TINY), file=file)

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from agent_tools import ROOT, assert_one_line_of_error
 
+from agents.plots import evaluations_of
 from agents.ppo import PPOAgent
 from agents.training import callbacks, report
 from agents.training import run as training
@@ -237,6 +238,68 @@ def test_a_full_disk_ends_a_run_in_one_line_and_breaks_no_file(run):
     assert not list(run.rglob(".*.tmp*"))
     assert training.main(arguments) == 0  # there is room again
     assert restored(run)[0].num_timesteps == 6 * STEPS
+
+
+# --- Evaluations -------------------------------------------------------------------------------
+
+
+def evaluated_steps(run):
+    """The step of each row; every evaluation has its rows, one for each yardstick."""
+    rows = evaluations_of(run / "evaluations.csv")
+    names = [row["against"] for row in rows]
+    assert names == list(callbacks.YARDSTICKS) * (len(rows) // len(callbacks.YARDSTICKS))
+    return [int(row["step"]) for row in rows]
+
+
+@pytest.mark.parametrize("kept", [-2, -20, -70, 1], ids=lambda kept: f"{kept} bytes")
+def test_a_row_that_was_cut_off_does_not_stop_a_run(run, kept):
+    file = run / "evaluations.csv"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:kept])
+    before = evaluations_of(file)
+    assert len(before) < whole.count(b"\n") - 1
+    assert training.main(["--resume", str(run), "--total-steps", str(5 * STEPS)]) == 0
+    after = evaluations_of(file)
+    assert after[: len(before)] == before
+    assert [int(row["step"]) for row in after[-2:]] == [5 * STEPS] * 2
+    assert all(None not in row.values() for row in after)
+
+
+class Ended(BaseException):
+    """What ends a process in the middle of its work."""
+
+
+def test_an_evaluation_is_written_whole_or_not_at_all(run, monkeypatch):
+    """Whatever ends the run between two yardsticks, and the same evaluation comes again."""
+    before = evaluated_steps(run)
+    measure = callbacks.win_share
+
+    def end_at_the_second(agent, yardstick, **options):
+        if yardstick is not first_met.setdefault("yardstick", yardstick):
+            raise Ended
+        return measure(agent, yardstick, **options)
+
+    first_met = {}
+    arguments = ["--resume", str(run), "--total-steps", str(5 * STEPS)]
+    with monkeypatch.context() as patch:
+        patch.setattr(callbacks, "win_share", end_at_the_second)
+        with pytest.raises(Ended):
+            training.main(arguments)
+    assert first_met
+    assert evaluated_steps(run) == before
+    assert training.main(arguments) == 0
+    assert evaluated_steps(run)[: len(before)] == before
+    assert evaluated_steps(run)[-1] == 5 * STEPS
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2\n", "step\n1\n", "\0\n\0\n"])
+def test_what_is_no_file_of_evaluations_ends_a_run_in_one_line(run, capsys, text):
+    (run / "evaluations.csv").write_text(text)
+    before = (run / MODEL).read_bytes()
+    arguments = ("--resume", run, "--total-steps", 5 * STEPS)
+    assert "evaluations.csv is no file of evaluations" in refused(capsys, *arguments)
+    assert (run / "evaluations.csv").read_text() == text
+    assert (run / MODEL).read_bytes() == before
 
 
 # --- kill -9 -----------------------------------------------------------------------------------

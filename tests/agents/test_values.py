@@ -98,6 +98,17 @@ def test_a_network_of_other_shapes_is_refused(tmp_path):
     assert "\n" not in str(caught.value)
 
 
+def test_a_damaged_network_is_refused(tmp_path):
+    path = network_file(2, tmp_path)
+    np.savez(path, **some_network(2)._asdict())
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(
+        ValueError, match=r"values_2\.npz is no file of a value network \("
+    ) as caught:
+        load_network(path, 2)
+    assert "\n" not in str(caught.value)
+
+
 @pytest.fixture
 def directory(tmp_path, monkeypatch):
     """Where the search finds a network for 2 players, and for no other number."""

@@ -100,12 +100,27 @@ def test_random_games_are_those_of_the_engine(players):
         assert state.legal_actions() == []
 
 
+@pytest.mark.parametrize("action", [-1, 18, 1000, 3.5, "3", None, float("nan")])
+@pytest.mark.parametrize("moves", [0, 40], ids=["chance", "decision"])
+def test_what_is_no_action_raises_and_changes_nothing(action, moves):
+    rng = np.random.default_rng(5)
+    state = after(load(2), moves, rng)
+    while moves and state.is_chance_node():
+        state.apply_action(choose(state, rng))
+    assert state.is_chance_node() == (moves == 0)
+    before = shown(state)
+    with pytest.raises((ValueError, TypeError, pyspiel.SpielError)):
+        state.apply_action(action)
+    assert shown(state) == before
+
+
 # --- OpenSpiel's checkers -------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("sims", [2, pytest.param(100, marks=pytest.mark.long)])
 @pytest.mark.parametrize("players", PLAYERS)
-def test_random_sim(players):
-    pyspiel.random_sim_test(load(players), num_sims=2, serialize=True, verbose=False)
+def test_random_sim(players, sims):
+    pyspiel.random_sim_test(load(players), num_sims=sims, serialize=True, verbose=False)
 
 
 @pytest.mark.parametrize("fields", VARIANTS.values(), ids=VARIANTS.keys())

@@ -19,7 +19,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from agents.ppo import PPOAgent
-from alles_kaese_env import AllesKaeseEnv, AllesKaeseVectorEnv, GameBatch, Variant, alles_kaese_v0
+from alles_kaese_env import (
+    AllesKaeseEnv,
+    AllesKaeseVectorEnv,
+    GameBatch,
+    Variant,
+    alles_kaese_v0,
+    replay,
+)
 from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv
 from alles_kaese_env.scripted import ScriptedDeal
 from alles_kaese_env.state import load_state, save_state
@@ -227,6 +234,43 @@ def test_states_from_files_of_nonsense(examples, tmp_path):
         with zipfile.ZipFile(file, "w") as archive, archive.open("plain.npy", "w") as entry:
             np.save(entry, np.frombuffer(plain.encode(), np.uint8))
         assert refuses(lambda path: env.set_state(load_state(path)), file)
+
+    fuzz(examples, values, check)
+
+
+@for_both_tiers
+def test_damaged_replays(examples, tmp_path):
+    """What is taken is a game: it is read again from what is written of it."""
+    batch = GameBatch(1, seed=0, record=True)
+    while not batch.over[0]:
+        batch.step(batch.random_actions())
+    whole = replay.to_json(batch.replay(perspective=replay.ALL)).encode()
+
+    @with_settings(examples)
+    @given(damages())
+    def check(damage):
+        data = damaged(whole, damage)
+        if not refuses(replay.from_json, data):
+            text = replay.to_json(replay.from_json(data))
+            assert replay.to_json(replay.from_json(text)) == text
+
+    check()
+
+
+@for_both_tiers
+def test_replays_of_nonsense(examples):
+    """Nonsense in the place of every part of a replay."""
+    batch = GameBatch(1, seed=0, record=True)
+    batch.step(batch.random_actions())
+    parts = json.loads(replay.to_json(batch.replay(perspective=replay.ALL)))
+    turn = parts["turns"][0]
+
+    def check(value):
+        wrong = [value, *({**parts, name: value} for name in parts)]
+        wrong += [{**parts, "turns": [{**turn, name: value}]} for name in turn]
+        for one in wrong:
+            text = json.dumps(one, default=lambda one: {"array": str(one)[:9]}, skipkeys=True)
+            refuses(replay.from_json, text)
 
     fuzz(examples, values, check)
 
