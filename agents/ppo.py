@@ -123,7 +123,7 @@ class SlotBody:
             name: Linear(weights, f"mlp_extractor.{name}", has_bias)
             for name, has_bias in names.items()
         }
-        self._scale = weights.get("mlp_extractor.scale", np.float32(1))
+        self._scale = weights["mlp_extractor.scale"]
         self._action_net = Linear(weights, "action_net")
         self._value_net = Linear(weights, "value_net")
 
