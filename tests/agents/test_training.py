@@ -684,7 +684,7 @@ def test_the_pool_is_bounded_and_random(tmp_path, spy):
         assert type(reference) is agents.ReferenceAgent
         assert len(past) == min(number, 3)
         assert weights == pytest.approx(
-            [0.6, 0.2, *[0.2 / len(past)] * len(past)] if past else [0.8, 0.2]
+            [0.4, 0.4, *[0.2 / len(past)] * len(past)] if past else [0.6, 0.4]
         )
         assert not any(agent.is_greedy for agent in (present, *past))
         pasts.append([number_of[fingerprint(agent)] for agent in past])
