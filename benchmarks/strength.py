@@ -20,13 +20,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import numpy.typing as npt
 import torch
 from sb3_contrib import MaskablePPO
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.vec_env import DummyVecEnv
+from training import stock_model
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 import agents
@@ -99,10 +98,7 @@ class Clock(BaseCallback):
 
 def usual_way(seed: int, num_players: int, clock: Clock) -> MaskablePPO:
     """Train with default hyperparameters on eight single games."""
-    arguments: dict[str, Any] = {"num_players": num_players}
-    arguments["opponents"] = agents.make("reference")
-    venv = DummyVecEnv([lambda: gymnasium.make("AllesKaese-v0", **arguments)] * 8)
-    model = MaskablePPO("MlpPolicy", venv, seed=seed, device="cpu")
+    model = stock_model(num_players, agents.make("reference"), seed)
     model.learn(10**12, callback=clock)
     return model
 

@@ -103,12 +103,18 @@ def self_play(config: Config, steps: int) -> Run:
         )
 
 
-def stock(num_players: int, threads: int, steps: int) -> Run:
+def stock_model(num_players: int, opponents: Any = "random", seed: int = 0) -> MaskablePPO:
     """Default hyperparameters on eight single games."""
+    arguments: dict[str, Any] = {"num_players": num_players, "opponents": opponents}
+    venv = DummyVecEnv([lambda: gymnasium.make("AllesKaese-v0", **arguments)] * 8)
+    return MaskablePPO("MlpPolicy", venv, seed=seed, device="cpu")
+
+
+def stock(num_players: int, threads: int, steps: int) -> Run:
+    """The usual way."""
     torch.set_num_threads(threads)
-    venv = DummyVecEnv([lambda: gymnasium.make("AllesKaese-v0", num_players=num_players)] * 8)
-    model = MaskablePPO("MlpPolicy", venv, seed=0, device="cpu")
-    return measure("stock", model, venv, steps)
+    model = stock_model(num_players)
+    return measure("stock", model, model.get_env(), steps)
 
 
 def main() -> int:

@@ -241,7 +241,7 @@ class AllesKaeseState(pyspiel.State):
 
     def _apply_action(self, action: int) -> None:
         record, rules = self.record, self.rules
-        if action not in self.legal_actions():
+        if not self._accepts(action):
             raise ValueError(f"action is {action}; allowed now: {self.legal_actions()}")
         before = record.known.copy()
         self._events += bytes((record.phase, action))
@@ -254,6 +254,15 @@ class AllesKaeseState(pyspiel.State):
             seen + bytes((1 + learned[seat].argmax() if learned[seat].any() else 0,))
             for seat, seen in enumerate(self._learned)
         )
+
+    def _accepts(self, action: int) -> bool:
+        """Whether `legal_actions` has it, without the list, which would double the cost."""
+        record, rules = self.record, self.rules
+        if record.phase == engine.DECISION:
+            legal = int(engine.legal_actions(record, rules))
+            return 0 <= action < engine.NUM_ACTIONS and bool(legal >> action & 1)
+        number = engine.num_chance_outcomes(record, rules)
+        return 0 <= action < number and bool(engine.chance_weight(record, rules, action))
 
     def returns(self) -> list[float]:
         """The payoffs (P5), 0 until the game is over."""
