@@ -208,7 +208,7 @@ class SingleSeatGames:
             gymnasium.error.ResetNeeded: a game is over or was never dealt.
         """
         batch = self.batch
-        if not self.playing[rows].all():
+        if np.count_nonzero(self.playing[rows]) < len(rows):  # for one game much faster than all()
             raise gymnasium.error.ResetNeeded("step was called without a game; call reset first")
         if self.on_illegal == "raise":
             batch.check(actions, rows)

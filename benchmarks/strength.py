@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import agents
 from agents.arena import win_share
 from agents.training.config import Config
-from agents.training.run import measure_speed, new_model
+from agents.training.run import measure_speed, new_model, use_threads
 from agents.training.self_play import SelfPlay, games_of
 
 GAMES = 20_000
@@ -144,7 +144,7 @@ def main() -> int:
     options = parser.parse_args()
     if min(*options.minutes, options.threads) <= 0 or min(options.seeds) < 0:
         parser.error("--minutes, --threads and --seeds: allowed are positive numbers")
-    torch.set_num_threads(options.threads)
+    use_threads(options.threads)
     players, longest = options.num_players, max(options.minutes)
     found: list[Strength] = []
     for seed in options.seeds:

@@ -64,15 +64,28 @@ def choose(masks: Any, stream: Any, actions: Any) -> None:
                 ticket -= 1
 
 
+@njit(nogil=True, forceinline=True)
+def act_at_random(game: Any, rules: Any, stream: Any) -> None:
+    """A step of random play, and a new game where it was the last."""
+    legal = engine.legal_actions(game, rules)
+    engine.apply_action(game, rules, engine.random_action(legal, stream))
+    engine.run_chance(game, rules, stream)
+    if game.phase == engine.OVER:
+        engine.deal(game, rules, stream)
+
+
+@njit(nogil=True)
+def play_blindly(games: Any, streams: Any, rules: Any) -> None:
+    """A step of random play without a look at the games."""
+    for i in range(len(games)):
+        act_at_random(games[i], rules[0], streams[i])
+
+
 @njit(nogil=True)
 def play_on(games: Any, streams: Any, rules: Any, masks: Any, observations: Any) -> None:
     """A step of random play by the engine alone."""
     for i in range(len(games)):
-        legal = engine.legal_actions(games[i], rules[0])
-        engine.apply_action(games[i], rules[0], engine.random_action(legal, streams[i]))
-        engine.run_chance(games[i], rules[0], streams[i])
-        if games[i].phase == engine.OVER:
-            engine.deal(games[i], rules[0], streams[i])
+        act_at_random(games[i], rules[0], streams[i])
         engine.inform(games[i], rules[0], np.int64(games[i].seat), masks[i], observations[i])
 
 
@@ -81,8 +94,16 @@ def new_stream() -> np.ndarray[Any, Any]:
     return as_records(np.array([12345], np.uint64), engine.STREAM)
 
 
+def rules_loop(games: int, players: int, threads: int) -> Iterator[int]:
+    """The compiled rules without mask and observation."""
+    batch = GameBatch(games, Variant(num_players=players), seed=0)
+    while True:
+        play_blindly(batch.games, batch.stream_records, batch.variant.rules)
+        yield games
+
+
 def engine_loop(games: int, players: int, threads: int) -> Iterator[int]:
-    """The compiled rules with nothing around them."""
+    """The compiled rules, mask and observation with nothing around them."""
     batch = GameBatch(games, Variant(num_players=players), seed=0)
     masks = as_records(batch.masks, engine.MASK)
     observations = as_records(batch.observations, engine.OBSERVATION)
@@ -152,6 +173,7 @@ def pettingzoo_aec(games: int, players: int, threads: int) -> Iterator[int]:
 
 
 BATCHED: dict[str, Callable[[int, int, int], Iterator[int]]] = {
+    "rules": rules_loop,
     "engine": engine_loop,
     "GameBatch": game_batch,
     "VectorEnv": vector_env,

@@ -27,7 +27,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from agents.training.config import Config
-from agents.training.run import new_model
+from agents.training.run import new_model, use_threads
 from agents.training.self_play import SelfPlay, games_of
 
 PARTS = ("environment", "opponents", "policy forward", "update")
@@ -94,7 +94,7 @@ def measure(name: str, model: MaskablePPO, venv: Any, steps: int, callback: Any 
 
 def self_play(config: Config, steps: int) -> Run:
     """The learner of train.py."""
-    torch.set_num_threads(config.threads)
+    use_threads(config.threads)
     venv = games_of(config)
     with tempfile.TemporaryDirectory() as pool:
         callback = SelfPlay(config.opponents, venv, Path(pool), config.seed)

@@ -328,7 +328,7 @@ def train(
         ValueError: there is no cluster, or no checkpoint to go on from.
     """
     checkpoint = read_checkpoint(run) if is_resumed else None
-    torch.set_num_threads(config.threads)
+    training.use_threads(config.threads)
     torch.manual_seed(config.seed)
     console = Console(markup=False, soft_wrap=True)
     connect(address, num_env_runners)

@@ -26,6 +26,7 @@ from agent_tools import (
     run_python,
     start_python,
 )
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import agents
 from agents.ppo import PPOAgent
@@ -94,6 +95,14 @@ def fingerprint(agent):
 
 def same_weights(left, right):
     return left.keys() == right.keys() and all((left[name] == right[name]).all() for name in left)
+
+
+def test_torch_gets_the_threads_and_the_libraries_under_numpy_get_one():
+    with threadpool_limits():  # leaves everything as it was
+        training.use_threads(2)
+        assert torch.get_num_threads() == 2
+        pools = {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+        assert pools <= {1}  # Apple's BLAS is not listed
 
 
 class Spy(self_play.SelfPlay):
