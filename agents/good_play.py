@@ -28,7 +28,7 @@ from agents.random_agent import RandomAgent
 from alles_kaese_env import OBSERVATION, GameBatch, Variant
 from alles_kaese_env.actions import KINDS
 from alles_kaese_env.command_line import Parser
-from alles_kaese_env.engine import DISCARD, MAX_SLOTS, PEEK, TAKE
+from alles_kaese_env.engine import DISCARD, MAX_HOLES, MAX_SLOTS, PEEK, TAKE, TRAP
 from alles_kaese_env.files import replacing
 from alles_kaese_env.variant import whole_number
 
@@ -49,6 +49,8 @@ class Decisions:
         traps: that the mover has taken, (D,).
         lead: its points less the most points of an opponent, as a share of all points, (D,).
         is_match: whether the decision is about take and discard, (D,).
+        fronts: what lies in the row in truth, (D, 6), UNSEEN where nobody knows; for
+            `peeked_by_others`, no agent is shown it.
     """
 
     observations: npt.NDArray[np.float32]
@@ -57,10 +59,15 @@ class Decisions:
     traps: npt.NDArray[np.int64]
     lead: npt.NDArray[np.float32]
     is_match: npt.NDArray[np.bool_]
+    fronts: npt.NDArray[np.uint8]
 
     @classmethod
     def of(
-        cls, observations: npt.NDArray[np.float32], masks: npt.NDArray[np.bool_], variant: Variant
+        cls,
+        observations: npt.NDArray[np.float32],
+        masks: npt.NDArray[np.bool_],
+        fronts: npt.NDArray[np.uint8],
+        variant: Variant,
     ) -> Decisions:
         """The decisions that these observations ask for."""
         parts = OBSERVATION.decode(observations)
@@ -73,6 +80,7 @@ class Decisions:
             np.rint(parts["traps"][:, 0] * variant.trap_limit).astype(np.int64),
             points[:, 0] - points[:, 1:].max(axis=1),
             parts["match"] > 0,
+            fronts,
         )
 
     def choices(self, agent: Agent, seed: int) -> npt.NDArray[np.int64]:
@@ -85,12 +93,14 @@ def play(num_players: int, seed: int, games: int = GAMES) -> Decisions:
     variant = Variant(num_players=num_players)
     batch = GameBatch(games, variant, seed=seed)
     guide, rng = agents.make(GUIDE), np.random.default_rng(seed)
-    observations, masks = [], []
+    observations, masks, fronts = [], [], []
     while len(rows := np.flatnonzero(~batch.over)):
         observations.append(batch.observations[rows])
         masks.append(batch.masks[rows])
+        fronts.append(batch.games["front"][rows])
         batch.step(guide.act(observations[-1], masks[-1], rng), rows)
-    return Decisions.of(np.concatenate(observations), np.concatenate(masks), variant)
+    seen, legal, true = (np.concatenate(part) for part in (observations, masks, fronts))
+    return Decisions.of(seen, legal, true, variant)
 
 
 def kinds_of(actions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -211,6 +221,24 @@ def worth_of_peeks(name: str, num_players: int) -> dict[str, list[float]]:
     return {version: [score.share, score.low, score.high] for version, score in scores.items()}
 
 
+def peeked_by_others(decisions: Decisions) -> dict[str, dict[str, float]]:
+    """Cards that an opponent peeked at and the mover has not: how many, by holes and in all, their
+    mean trap probability (I4), and the share that are traps.
+    """
+    parts = OBSERVATION.decode(decisions.observations)
+    cards = parts["opponent_peeks"].any(axis=2) & ~parts["own_peeks"].any(axis=2)
+    groups = {str(h + 1): cards & (parts["row"][:, :, h] > 0) for h in range(MAX_HOLES)}
+    return {
+        name: {
+            "cards": int(group.sum()),
+            "I4": float(parts["trap_probability"][group].mean()),
+            "traps": float((decisions.fronts[group] == TRAP).mean()),
+        }
+        for name, group in (groups | {"all": cards}).items()
+        if group.any()
+    }
+
+
 # --- Seats, and what one agent does otherwise ----------------------------------------------------
 
 
@@ -256,7 +284,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(str(error))
     decisions = play(options.num_players, options.seed, options.games)
     data: dict[str, Any] = {"num_players": options.num_players, "games": options.games}
-    data |= {"decisions": len(decisions.masks), "agents": {}}
+    data |= {"decisions": len(decisions.masks), "peeked_by_others": peeked_by_others(decisions)}
+    data["agents"] = {}
     guide = decisions.choices(agents.make(GUIDE), options.seed)
     for name, agent in players.items():
         print(f"asking {name}", file=sys.stderr, flush=True)

@@ -126,12 +126,17 @@ def good_play_page() -> str:
         [kind, *(percent(answers[name]["differences"].get(kind, 0)) for name in others)]
         for kind in kinds
     ]
+    peeked = [
+        [name, f"{group['cards']:,}", f"{group['I4']:.3f}", f"{group['traps']:.3f}"]
+        for name, group in data["peeked_by_others"].items()
+    ]
     return GOOD_PLAY.format(
         command=command,
         games=f"{data['games']:,}",
         decisions=f"{data['decisions']:,}",
         players=data["num_players"],
         worth=table(["agent", *next(iter(answers.values()))["worth_of_peeks"]], worth),
+        peeked=table(["holes", "cards", "trap probability by I4", "traps"], peeked),
         two_traps=table(["agent", *next(iter(answers.values()))["two_traps"]], two_traps),
         seats=table(["agent, players", "share of each seat, from the starting player on"], seats),
         differences=table(["", *(f"`{name}`" for name in others)], differences),
@@ -176,6 +181,18 @@ by whether the mover is behind, level or ahead of the best opponent in points:
 
 Cards with many holes score more and are traps more often. Bars in grey show what cards with an
 unknown front there are to choose from.
+
+## What an opponent's peek tells
+
+Cards in the row that an opponent has peeked at and the mover has not, by holes: how many of them
+are traps, and how many should be by the mover's own count of the cards (I4). What the opponent did
+since then would show as a difference.
+
+{peeked}
+
+So who sees that a card still lies there after another has looked at it learns next to nothing. (A
+match with a known card ends with that card taken or discarded, so what is left was hardly ever
+passed over.)
 
 ## Is it good to start?
 

@@ -11,6 +11,7 @@ from agent_tools import positions
 import agents
 from agents import good_play
 from alles_kaese_env import OBSERVATION, Variant
+from alles_kaese_env.engine import CHEESE, TRAP
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +89,27 @@ def test_random_peeks_are_legal_and_leave_other_moves():
     is_peek = own < 6
     assert (actions[~is_peek] == own[~is_peek]).all()
     assert (actions[is_peek] != own[is_peek]).mean() > 0.5
+
+
+def test_cards_that_only_an_opponent_knows_are_counted_with_their_true_fronts(decisions):
+    """By hand, one card at a time; a known front is not among them."""
+    found = {}
+    for observation, fronts in zip(decisions.observations, decisions.fronts, strict=True):
+        facts = OBSERVATION.facts(observation, Variant())
+        for slot, holes in enumerate(facts["row"]):
+            if any(facts["opponent_peeks"][slot]) and not facts["front"][slot]:
+                assert fronts[slot] in (CHEESE, TRAP)
+                for name in (str(holes), "all"):
+                    found.setdefault(name, []).append(
+                        (facts["trap_probability"][slot], fronts[slot] == TRAP)
+                    )
+    answers = good_play.peeked_by_others(decisions)
+    assert answers.keys() == found.keys()
+    for name, cards in found.items():
+        assert answers[name]["cards"] == len(cards)
+        chances, traps = np.mean(cards, axis=0)
+        assert answers[name]["I4"] == pytest.approx(chances, abs=1e-5)
+        assert answers[name]["traps"] == pytest.approx(traps)
 
 
 def test_the_command_leaves_answers_and_plots(tmp_path, monkeypatch):
