@@ -1040,8 +1040,10 @@ def _divide_bytes_vector(typing, word, divisors, target):
 def _spread_bits_vector(typing, bits, target, count):
     def generate(context, builder, signature, args):
         number = count.literal_value
-        narrow = builder.trunc(args[0], ir.IntType(number))
-        is_set = builder.bitcast(narrow, ir.VectorType(ir.IntType(1), number))
+        # All 64 at first: LLVM cannot spread 18 bits on processors without AVX-512.
+        all_bits = builder.bitcast(args[0], ir.VectorType(ir.IntType(1), 64))
+        order = ir.Constant(ir.VectorType(ir.IntType(32), number), list(range(number)))
+        is_set = builder.shuffle_vector(all_bits, all_bits, order)
         if target.dtype == types.float32:
             _store_bits(context, builder, target, args[1], is_set)
         else:

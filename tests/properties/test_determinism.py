@@ -14,6 +14,7 @@ import gymnasium
 import numpy as np
 import pytest
 from builders import PLAYERS, all_variants, game_of, name_of, play, stacked, table
+from llvmlite.binding import get_host_cpu_features
 
 import alles_kaese_env
 from alles_kaese_env import GameBatch, Variant, alles_kaese_v0
@@ -91,12 +92,17 @@ def test_other_seeds_are_other_games():
 
 
 def digest_of_a_process(**environment):
-    """The digest that another process comes to; a warning there is an error."""
+    """The digest that another process comes to."""
+    return output_of_a_process("-m", "properties.trace", **environment)
+
+
+def output_of_a_process(*arguments, **environment):
+    """What another process of Python prints; a warning there is an error."""
     tests = Path(__file__).parents[1]
     package = Path(alles_kaese_env.__file__).parents[1]
     paths = os.pathsep.join([str(tests), str(package)])
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "properties.trace"],
+        [sys.executable, "-W", "error", *arguments],
         env={**os.environ, "PYTHONPATH": paths, **environment},
         capture_output=True,
         text=True,
@@ -119,6 +125,47 @@ def test_another_process_plays_the_same_games(digest, hash_seed):
 def test_plain_python_plays_the_same_games(digest):
     """NUMBA_DISABLE_JIT=1: records and observations to the byte, and no warning."""
     assert digest_of_a_process(NUMBA_DISABLE_JIT="1") == digest
+
+
+@pytest.mark.parametrize(
+    ("processor", "feature"),
+    [("x86-64", "sse2"), ("haswell", "avx2"), ("skylake-avx512", "avx512f")],
+)
+def test_code_for_other_processors_plays_the_same_games(digest, processor, feature, tmp_path):
+    """LLVM writes very different instructions for vectors of six, with AVX-512 and without."""
+    if not get_host_cpu_features().get(feature):
+        pytest.skip(f"this processor has no {feature}")
+    environment = {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": ""}
+    assert digest_of_a_process(**environment, NUMBA_CACHE_DIR=str(tmp_path)) == digest
+
+
+FOR_ARM = """
+import re
+import warnings
+import llvmlite.binding as llvm
+from alles_kaese_env import GameBatch, engine
+
+warnings.simplefilter("ignore")  # of Numba, that it does not keep what is not optimised
+batch = GameBatch(2, seed=0, autoreset=True)
+batch.step(batch.random_actions())
+llvm.initialize_all_targets()
+llvm.initialize_all_asmprinters()
+target = llvm.Target.from_triple("aarch64-linux-gnu")
+(code,) = engine.advance_games.inspect_llvm().values()
+for wrong in (r'target (triple|datalayout) = ".*"', r'"target-(cpu|features)"="[^"]*"'):
+    code = re.sub(wrong, "", code)
+module = llvm.parse_assembly(code)
+machine = target.create_target_machine(cpu="apple-m1", opt=3)
+builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
+builder.getModulePassManager().run(module, builder)
+print("fdiv" in machine.emit_assembly(module))
+"""
+
+
+def test_llvm_writes_code_for_arm(tmp_path):
+    """No machine here runs it, but what LLVM cannot translate ends the process."""
+    environment = {"NUMBA_OPT": "0", "NUMBA_CACHE_DIR": str(tmp_path)}  # optimised for ARM then
+    assert output_of_a_process("-c", FOR_ARM, **environment) == "True"
 
 
 def test_a_reset_without_a_seed_goes_on_with_the_stream():
