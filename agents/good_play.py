@@ -283,9 +283,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         parser.error(str(error))
     decisions = play(options.num_players, options.seed, options.games)
-    data: dict[str, Any] = {"num_players": options.num_players, "games": options.games}
-    data |= {"decisions": len(decisions.masks), "peeked_by_others": peeked_by_others(decisions)}
-    data["agents"] = {}
+    data: dict[str, Any] = {
+        "num_players": options.num_players,
+        "games": options.games,
+        "decisions": len(decisions.masks),
+        "peeked_by_others": peeked_by_others(decisions),
+        "agents": {},
+    }
     guide = decisions.choices(agents.make(GUIDE), options.seed)
     for name, agent in players.items():
         print(f"asking {name}", file=sys.stderr, flush=True)
