@@ -8,7 +8,7 @@ INSTALL = 'pip install -e ".[train]"'
 def main() -> int:
     """Run the training command; returns its exit code."""
     try:
-        from agents.training.run import main as run
+        from agents.ppo.run import main as run
     except ImportError as error:
         print(f"train.py needs {error.name}; install it with: {INSTALL}", file=sys.stderr)
         return 2

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agents.agent import Agent
-from agents.heuristic import GreedyAgent, HeuristicAgent, ReferenceAgent
-from agents.random_agent import RandomAgent
+from agents.heuristics.heuristic import GreedyAgent, HeuristicAgent, ReferenceAgent
+from agents.heuristics.random_agent import RandomAgent
+from alles_kaese_env.agent import Agent
 
 __all__ = ["Agent", "RandomAgent", "ReferenceAgent", "make"]
 
 
 def _make_ppo(run: str) -> Agent:
-    from agents.ppo import PRETRAINED, PPOAgent
+    from agents.ppo.agent import PRETRAINED, PPOAgent
 
     return PPOAgent.load(run or PRETRAINED)
 
 
 def _make_search(budget: str) -> Agent:
-    from agents.search import SearchAgent
+    from agents.search.agent import SearchAgent
 
     return SearchAgent.from_budget(budget)
 

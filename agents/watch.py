@@ -11,11 +11,11 @@ import sys
 from collections.abc import Sequence
 
 from agents import names as agent_names
-from agents.play import add_save, check_save, save_game
-from agents.table import MOST_PLAYERS, YOU, Table
+from agents.play.__main__ import add_save, check_save, save_game
+from agents.play.table import MOST_PLAYERS, YOU, Table
 from alles_kaese_env.command_line import Parser
 from alles_kaese_env.replay import ALL, PUBLIC
-from alles_kaese_env.replay.__main__ import show
+from alles_kaese_env.viewer.__main__ import show
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,25 +5,27 @@ from __future__ import annotations
 import gymnasium
 import pettingzoo
 
-from alles_kaese_env import aec_env as alles_kaese_v0
 from alles_kaese_env.actions import (
     decode_action,
     describe_action,
     encode_action,
 )
-from alles_kaese_env.batch import GameBatch
-from alles_kaese_env.engine import (
+from alles_kaese_env.core.observe import (
+    OBSERVATION_VERSION,
+)
+from alles_kaese_env.core.records import (
     DISCARD,
     NUM_ACTIONS,
-    OBSERVATION_VERSION,
     PEEK,
     RULES_VERSION,
     TAKE,
 )
-from alles_kaese_env.gym_env import AllesKaeseEnv
+from alles_kaese_env.envs import pettingzoo_env as alles_kaese_v0
+from alles_kaese_env.envs.gym_env import AllesKaeseEnv
+from alles_kaese_env.envs.vector_env import AllesKaeseVectorEnv
+from alles_kaese_env.game_batch import GameBatch
 from alles_kaese_env.observation import OBSERVATION
 from alles_kaese_env.variant import Variant
-from alles_kaese_env.vector_env import AllesKaeseVectorEnv
 
 __version__ = "0.1.0"
 
@@ -48,8 +50,10 @@ __all__ = [
 if "AllesKaese-v0" not in gymnasium.registry:
     gymnasium.register(
         id="AllesKaese-v0",
-        entry_point="alles_kaese_env.gym_env:AllesKaeseEnv",
-        vector_entry_point="alles_kaese_env.vector_env:AllesKaeseVectorEnv",
+        entry_point="alles_kaese_env.envs.gym_env:AllesKaeseEnv",
+        vector_entry_point="alles_kaese_env.envs.vector_env:AllesKaeseVectorEnv",
     )
 if "alles_kaese-v0" not in pettingzoo.aec_registry:
-    pettingzoo.register("aec", id="alles_kaese-v0", entry_point="alles_kaese_env.aec_env:env")
+    pettingzoo.register(
+        "aec", id="alles_kaese-v0", entry_point="alles_kaese_env.envs.pettingzoo_env:env"
+    )

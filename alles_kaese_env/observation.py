@@ -9,7 +9,12 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from alles_kaese_env import engine
+from alles_kaese_env.core.observe import (
+    LAYOUT,
+    OBSERVATION_RECORD,
+    OBSERVATION_SIZE,
+    OBSERVATION_VERSION,
+)
 from alles_kaese_env.variant import Variant
 
 FIELD_MEANINGS = {
@@ -77,15 +82,15 @@ class Layout:
         fields: the fields in their order.
     """
 
-    size: int = engine.OBSERVATION_SIZE
-    version: int = engine.OBSERVATION_VERSION
+    size: int = OBSERVATION_SIZE
+    version: int = OBSERVATION_VERSION
 
     def __init__(self) -> None:
-        offsets = engine.OBSERVATION.fields
+        offsets = OBSERVATION_RECORD.fields
         assert offsets is not None
         self.fields = tuple(
             Field(name, offsets[name][1] // 4, shape, FIELD_MEANINGS[name])
-            for name, shape in engine.LAYOUT
+            for name, shape in LAYOUT
         )
 
     def __getitem__(self, name: str) -> Field:

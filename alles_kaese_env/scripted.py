@@ -8,8 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from alles_kaese_env import engine
 from alles_kaese_env.actions import decode_action
+from alles_kaese_env.core.records import (
+    CARD,
+    DIE,
+    PEEK,
+)
 from alles_kaese_env.variant import Variant, whole_number
 
 
@@ -66,12 +70,12 @@ class ScriptedDeal:
 
     def outcome(self, game: np.record) -> int | None:
         """The outcome of the present chance phase, None where it is left to chance."""
-        if game.phase == engine.DIE:
+        if game.phase == DIE:
             self._rolled += 1
             return self._dice[self._rolled - 1] - 1 if self._rolled <= len(self._dice) else None
         if self._deck is None:
             return None
-        if game.phase == engine.CARD:
+        if game.phase == CARD:
             self._follow_refill(game)
             self._dealt += 1
             return self._deck[self._dealt - 1][0] - 1
@@ -87,7 +91,7 @@ class ScriptedDeal:
             return
         self._turns = int(game.turns)
         kind, slot = decode_action(int(game.action))
-        if kind != engine.PEEK:
+        if kind != PEEK:
             self._slots[slot] = self._dealt - 1
 
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any
 
 import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from alles_kaese_env import engine
 from alles_kaese_env.actions import as_whole_numbers
-from alles_kaese_env.batch import GameBatch, Rows
+from alles_kaese_env.agent import Agent, Opponent, load_agent
+from alles_kaese_env.core.loops import (
+    draw_seats,
+    play_random,
+    reward_games,
+    step_seats,
+)
+from alles_kaese_env.core.records import (
+    DECISION,
+    OVER,
+)
+from alles_kaese_env.game_batch import GameBatch, Rows
 from alles_kaese_env.scripted import ScriptedDeal
 from alles_kaese_env.state import (
     State,
@@ -36,45 +45,6 @@ SAVED = {  # the arrays of a state, by their attributes
 }
 BOUNDS = {"rewards": (-2, 2), "handed_over": (-1, 1), "terminated": (0, 1), "illegal": (0, 1)}
 MOST_DEALS = 1000  # until an episode has a decision; then there is no use in going on
-
-
-@runtime_checkable
-class Agent(Protocol):
-    """Whatever can play: it sees observations and masks, and never a game."""
-
-    def act(
-        self,
-        observations: npt.NDArray[np.float32],
-        masks: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-    ) -> npt.NDArray[np.int64]:
-        """Legal actions (B,) for observations (B, 253) and masks (B, 18)."""
-
-
-Opponent: TypeAlias = "str | Agent"
-
-
-def load_agent(field: str, opponent: Any) -> Agent | None:
-    """An agent from itself or from its import path; None for "random", which the engine plays.
-
-    Raises:
-        ValueError: it is neither "random" nor "module:name" of an agent nor an agent.
-    """
-    allowed = 'allowed: "random", an import path "module:name", or an object with a method act'
-    if opponent == "random":
-        return None
-    agent = opponent
-    if isinstance(opponent, str):
-        module, _, name = opponent.partition(":")
-        try:
-            agent = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError, TypeError, ValueError) as error:
-            raise ValueError(f"{field} is {opponent!r} ({error}); {allowed}") from None
-    if isinstance(agent, type):
-        agent = agent()
-    if not isinstance(agent, Agent):
-        raise ValueError(f"{field} is {opponent!r}; {allowed}")
-    return agent
 
 
 class SingleSeatGames:
@@ -215,7 +185,7 @@ class SingleSeatGames:
         if self._is_random and not batch.goes_by_outcomes:
             args = batch.games, batch.stream_records, batch.variant.rules, rows, actions
             outcome = self.rewards, self.terminated
-            engine.step_seats(*args, self.illegal, *batch.views, *outcome)
+            step_seats(*args, self.illegal, *batch.views, *outcome)
         else:
             batch.attempt(actions, rows, self.illegal)
             self.playing[rows] = False  # until the opponents have played
@@ -291,7 +261,7 @@ class SingleSeatGames:
     def _deal_once(self, rows: Rows, script: ScriptedDeal | None) -> None:
         if self.seat is None:
             rules = self.batch.variant.rules
-            engine.draw_seats(self.batch.stream_records, rules, rows, self.seats)
+            draw_seats(self.batch.stream_records, rules, rows, self.seats)
         else:
             self.seats[rows] = self.seat
         self._assign(rows)
@@ -317,7 +287,7 @@ class SingleSeatGames:
         self._is_learners_view = False
         if self._is_random and not batch.goes_by_outcomes:
             args = batch.games, batch.stream_records, batch.variant.rules
-            engine.play_random(*args, rows, self.seats)
+            play_random(*args, rows, self.seats)
         else:
             while len(waiting := self._waiting(rows)):
                 self._opponents_act(waiting)
@@ -327,7 +297,7 @@ class SingleSeatGames:
     def _waiting(self, rows: Rows) -> Rows:
         """The rows in which an opponent has to decide."""
         games = self.batch.games
-        is_waiting = games["phase"][rows] == engine.DECISION
+        is_waiting = games["phase"][rows] == DECISION
         return rows[is_waiting & (games["seat"][rows] != self.seats[rows])]
 
     def _opponents_act(self, rows: Rows) -> None:
@@ -349,7 +319,7 @@ class SingleSeatGames:
     def _reward(self, rows: Rows) -> None:
         """P5: the rewards of the step, and which episodes it ended."""
         batch = self.batch
-        engine.reward_games(
+        reward_games(
             batch.variant.rules,
             rows,
             self.seats,
@@ -378,7 +348,7 @@ class SingleSeatGames:
 
 def check_episodes(games: npt.NDArray[np.void], arrays: dict[str, npt.NDArray[Any]]) -> None:
     """Raise `ValueError` unless each episode of a state has ended or waits for its learner."""
-    is_over = games["phase"] == engine.OVER
+    is_over = games["phase"] == OVER
     waits = games["seat"] == arrays["seats"]
     for row in np.flatnonzero(~(waits | is_over)):
         raise ValueError(f"state has a game {row} in which it is not the learner's turn")

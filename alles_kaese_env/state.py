@@ -17,7 +17,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alles_kaese_env import engine
+from alles_kaese_env.core.records import (
+    CHEESE,
+    DECISION,
+    GAME,
+    MAX_HOLES,
+    MAX_PLAYERS,
+    NO_ACTION,
+    NUM_ACTIONS,
+    NUM_FACES,
+    OVER,
+    RULES_VERSION,
+    TRAP,
+    UNSEEN,
+)
 from alles_kaese_env.files import read_arrays, reading, replacing
 from alles_kaese_env.variant import Variant
 
@@ -30,7 +43,7 @@ PLAIN = "plain"  # the entry of a file that says where its arrays belong
 
 def versions() -> State:
     """What a state depends on."""
-    return {"state_version": STATE_VERSION, "rules_version": engine.RULES_VERSION}
+    return {"state_version": STATE_VERSION, "rules_version": RULES_VERSION}
 
 
 def make_state(kind: str, **parts: Any) -> State:
@@ -94,7 +107,7 @@ def checked_games(state: Mapping[str, Any], number: int, variant: Variant) -> np
     """
     games = state["games"]
     is_array = isinstance(games, np.ndarray) and games.ndim == 1
-    if not is_array or games.dtype.descr != engine.GAME.descr:
+    if not is_array or games.dtype.descr != GAME.descr:
         raise ValueError(f"state has games of {_kind_of(games)}; allowed: records of the engine")
     if len(games) != number:
         raise ValueError(f"state has number of games {len(games)}; allowed: {number}")
@@ -107,27 +120,27 @@ def checked_games(state: Mapping[str, Any], number: int, variant: Variant) -> np
 
 def _invariants(games: npt.NDArray[Any], variant: Variant) -> dict[str, npt.NDArray[np.bool_]]:
     """What holds between two decisions, by its meaning; arrays (games,) or (games, ...)."""
-    wide = {name: games[name].astype(np.int64) for name in engine.GAME.names or ()}
+    wide = {name: games[name].astype(np.int64) for name in GAME.names or ()}
     return {**_of_turns(wide, variant), **_of_cards(wide, variant), **_of_fronts(wide, variant)}
 
 
 def _of_turns(
     game: dict[str, npt.NDArray[np.int64]], variant: Variant
 ) -> dict[str, npt.NDArray[np.bool_]]:
-    is_over, turns, size = game["phase"] == engine.OVER, game["turns"], variant.row_size
+    is_over, turns, size = game["phase"] == OVER, game["turns"], variant.row_size
     losers = (game["traps"] >= variant.trap_limit).sum(axis=1)
     cards_in_row = (game["row"] > 0).sum(axis=1)
     is_numbered = [game[name].reshape(len(turns), -1) for name in ("die", "top", "row")]
     return {
-        "it waits for a decision or is over": is_over | (game["phase"] == engine.DECISION),
+        "it waits for a decision or is over": is_over | (game["phase"] == DECISION),
         "die and backs have the numbers of the variant": (
             np.column_stack(is_numbered) <= variant.num_holes
         ),
         "a die was rolled (T1)": game["die"] >= 1,
         "the row has its slots (S1)": game["row"][:, size:] == 0,
         "the row is full (T6)": cards_in_row >= size - is_over,
-        "the last action is one": (game["action"] < engine.NUM_ACTIONS)
-        | ((game["action"] == engine.NO_ACTION) & (turns == 0)),
+        "the last action is one": (game["action"] < NUM_ACTIONS)
+        | ((game["action"] == NO_ACTION) & (turns == 0)),
         "seats take turns (S3)": game["seat"] == (turns - is_over) % variant.num_players,
         "burns are done (T4)": game["burn_due"] == 0,
         "it ends with a last trap or the reserve (E1, E2)": (
@@ -140,7 +153,7 @@ def _of_turns(
 def _of_cards(
     game: dict[str, npt.NDArray[np.int64]], variant: Variant
 ) -> dict[str, npt.NDArray[np.bool_]]:
-    holes = np.arange(1, engine.MAX_HOLES + 1)
+    holes = np.arange(1, MAX_HOLES + 1)
     in_row = (game["row"][:, :, None] == holes).sum(axis=1)
     in_reserve = game["below"] + (game["top"][:, None] == holes)
     cheese, traps = np.split(game["taken"], 2, axis=2)
@@ -159,20 +172,20 @@ def _of_cards(
 def _of_fronts(
     game: dict[str, npt.NDArray[np.int64]], variant: Variant
 ) -> dict[str, npt.NDArray[np.bool_]]:
-    seats, players = np.arange(engine.MAX_PLAYERS), variant.num_players
+    seats, players = np.arange(MAX_PLAYERS), variant.num_players
     row, front, peeked = game["row"], game["front"], game["peeked"]
-    face = (front - engine.CHEESE) * engine.MAX_HOLES + row - 1
-    seen = (front > engine.UNSEEN)[..., None] & (face[..., None] == np.arange(engine.NUM_FACES))
+    face = (front - CHEESE) * MAX_HOLES + row - 1
+    seen = (front > UNSEEN)[..., None] & (face[..., None] == np.arange(NUM_FACES))
     knows = (peeked[:, None] >> seats[:, None] & 1)[..., None] & seen[:, None]
     taken = game["taken"].sum(axis=1)
     is_at_table = (seats < players)[:, None]
     least = (taken[:, None] + knows.sum(axis=2)) * is_at_table
     most = game["drawn"][:, None] * is_at_table
     return {
-        "a front is unseen, cheese or a trap": front <= engine.TRAP,
+        "a front is unseen, cheese or a trap": front <= TRAP,
         "only seats peek": peeked < 1 << players,
         "only cards have fronts": (row > 0) | (peeked == 0),
-        "a front is known where somebody peeked (I4)": (front == engine.UNSEEN) == (peeked == 0),
+        "a front is known where somebody peeked (I4)": (front == UNSEEN) == (peeked == 0),
         "there are no more fronts than cards (C2)": game["drawn"] <= variant.rules[0].fronts,
         "known fronts were looked at (I4)": game["drawn"] >= taken + seen.sum(axis=1),
         "a seat knows what it saw (I2)": (least <= game["known"]) & (game["known"] <= most),

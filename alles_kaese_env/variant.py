@@ -10,12 +10,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alles_kaese_env import engine
+from alles_kaese_env.core.records import (
+    BURN_NEVER,
+    BURN_PEEK,
+    BURN_TURN,
+    MAX_COPIES,
+    MAX_HOLES,
+    MAX_PLAYERS,
+    MAX_SLOTS,
+    RULES,
+)
 
 BURN_RULES = {
-    "peek": engine.BURN_PEEK,
-    "turn": engine.BURN_TURN,
-    "never": engine.BURN_NEVER,
+    "peek": BURN_PEEK,
+    "turn": BURN_TURN,
+    "never": BURN_NEVER,
 }
 
 
@@ -71,14 +80,14 @@ class Variant:
     burn: str = "peek"
 
     def __post_init__(self) -> None:
-        traps = _whole_numbers("traps", self.traps, 0, engine.MAX_COPIES)
-        if not 2 <= len(traps) <= engine.MAX_HOLES:
+        traps = _whole_numbers("traps", self.traps, 0, MAX_COPIES)
+        if not 2 <= len(traps) <= MAX_HOLES:
             raise ValueError(
                 f"traps has {len(traps)} entries ({self.traps!r}); "
-                f"allowed: 2 to {engine.MAX_HOLES}, one for each hole count"
+                f"allowed: 2 to {MAX_HOLES}, one for each hole count"
             )
         copies = (6,) * len(traps) if self.copies is None else self.copies
-        copies = _whole_numbers("copies", copies, 1, engine.MAX_COPIES)
+        copies = _whole_numbers("copies", copies, 1, MAX_COPIES)
         if len(copies) != len(traps):
             raise ValueError(
                 f"copies has {len(copies)} entries ({self.copies!r}); "
@@ -91,9 +100,9 @@ class Variant:
                 )
         if sum(traps) == sum(copies):
             raise ValueError(f"traps is {traps}; allowed: at least one card that is cheese")
-        most = min(engine.MAX_SLOTS, sum(copies) - 1)
+        most = min(MAX_SLOTS, sum(copies) - 1)
         checked = {
-            "num_players": whole_number("num_players", self.num_players, 2, engine.MAX_PLAYERS),
+            "num_players": whole_number("num_players", self.num_players, 2, MAX_PLAYERS),
             "traps": traps,
             "copies": copies,
             "row_size": whole_number("row_size", self.row_size, 1, most),
@@ -137,10 +146,10 @@ class Variant:
 
     @cached_property
     def rules(self) -> npt.NDArray[np.void]:
-        """The variant as the engine reads it: a read-only array (1,) of `engine.RULES`."""
-        rules = np.zeros(1, engine.RULES)
+        """The variant as the engine reads it: a read-only array (1,) of `RULES`."""
+        rules = np.zeros(1, RULES)
         cheese = [holes for holes, is_trap in self.deck if not is_trap]
-        fronts = np.zeros((2, engine.MAX_HOLES))
+        fronts = np.zeros((2, MAX_HOLES))
         for holes, is_trap in self.deck:
             fronts[int(is_trap), holes - 1] += 1
         copies = fronts.sum(axis=0)

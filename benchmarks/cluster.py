@@ -23,8 +23,8 @@ from ray.rllib.execution.rollout_ops import synchronous_parallel_sample
 from stable_baselines3.common.logger import Logger
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from agents.training.config import Config
-from agents.training.rllib import Learner
+from agents.ppo.config import Config
+from agents.ppo.rllib import Learner
 
 MEMORY = 200_000_000  # bytes of each node for what goes from process to process
 

@@ -29,10 +29,10 @@ from training import stock_model
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 import agents
-from agents.arena import win_share
-from agents.training.config import Config
-from agents.training.run import measure_speed, new_model, use_threads
-from agents.training.self_play import SelfPlay, games_of
+from agents.arena.matches import win_share
+from agents.ppo.config import Config
+from agents.ppo.run import measure_speed, new_model, use_threads
+from agents.ppo.self_play import SelfPlay, games_of
 
 GAMES = 20_000
 OPPONENT = "heuristic"

@@ -29,8 +29,29 @@ import peers
 from numba import njit
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from alles_kaese_env import GameBatch, Variant, alles_kaese_v0, engine
-from alles_kaese_env.batch import as_records
+from alles_kaese_env import GameBatch, Variant, alles_kaese_v0
+from alles_kaese_env.core.loops import (
+    deal,
+    inform,
+    random_action,
+)
+from alles_kaese_env.core.observe import (
+    OBSERVATION_RECORD,
+)
+from alles_kaese_env.core.records import (
+    MASK,
+    OVER,
+    STREAM,
+)
+from alles_kaese_env.core.rules import (
+    apply_action,
+    legal_actions,
+    run_chance,
+)
+from alles_kaese_env.core.streams import (
+    random_below,
+)
+from alles_kaese_env.game_batch import as_records
 
 STEPS_BETWEEN_LOOKS = 64  # at the clock
 
@@ -56,7 +77,7 @@ def choose(masks: Any, stream: Any, actions: Any) -> None:
         number = 0
         for action in range(masks.shape[1]):
             number += masks[i, action] != 0
-        ticket = engine.random_below(stream[0], number) if number else -1
+        ticket = random_below(stream[0], number) if number else -1
         for action in range(masks.shape[1]):
             if masks[i, action]:
                 if ticket == 0:
@@ -67,11 +88,11 @@ def choose(masks: Any, stream: Any, actions: Any) -> None:
 @njit(nogil=True, forceinline=True)
 def act_at_random(game: Any, rules: Any, stream: Any) -> None:
     """A step of random play, and a new game where it was the last."""
-    legal = engine.legal_actions(game, rules)
-    engine.apply_action(game, rules, engine.random_action(legal, stream))
-    engine.run_chance(game, rules, stream)
-    if game.phase == engine.OVER:
-        engine.deal(game, rules, stream)
+    legal = legal_actions(game, rules)
+    apply_action(game, rules, random_action(legal, stream))
+    run_chance(game, rules, stream)
+    if game.phase == OVER:
+        deal(game, rules, stream)
 
 
 @njit(nogil=True)
@@ -86,12 +107,12 @@ def play_on(games: Any, streams: Any, rules: Any, masks: Any, observations: Any)
     """A step of random play by the engine alone."""
     for i in range(len(games)):
         act_at_random(games[i], rules[0], streams[i])
-        engine.inform(games[i], rules[0], np.int64(games[i].seat), masks[i], observations[i])
+        inform(games[i], rules[0], np.int64(games[i].seat), masks[i], observations[i])
 
 
 def new_stream() -> np.ndarray[Any, Any]:
     """A stream for the choice of actions."""
-    return as_records(np.array([12345], np.uint64), engine.STREAM)
+    return as_records(np.array([12345], np.uint64), STREAM)
 
 
 def rules_loop(games: int, players: int, threads: int) -> Iterator[int]:
@@ -105,8 +126,8 @@ def rules_loop(games: int, players: int, threads: int) -> Iterator[int]:
 def engine_loop(games: int, players: int, threads: int) -> Iterator[int]:
     """The compiled rules, mask and observation with nothing around them."""
     batch = GameBatch(games, Variant(num_players=players), seed=0)
-    masks = as_records(batch.masks, engine.MASK)
-    observations = as_records(batch.observations, engine.OBSERVATION)
+    masks = as_records(batch.masks, MASK)
+    observations = as_records(batch.observations, OBSERVATION_RECORD)
     args = batch.games, batch.stream_records, batch.variant.rules, masks, observations
     while True:
         play_on(*args)
@@ -140,7 +161,7 @@ def vector_env(games: int, players: int, threads: int) -> Iterator[int]:
 
 def sb3_vec_env(games: int, players: int, threads: int) -> Iterator[int]:
     """The stable-baselines3 VecEnv, random opponents."""
-    from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv
+    from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv
 
     env = AllesKaeseVecEnv(games, players, seed=0)
     env.reset()
@@ -282,7 +303,7 @@ def measure_peers(
 
 def plot_growth(results: list[Result], file: Path) -> None:
     """The cost of a step by the number of games, a line for each face and number of players."""
-    from agents.plots import figure
+    from agents.arena.plots import figure
 
     lines: dict[str, list[Result]] = {}
     for one in results:

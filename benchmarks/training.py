@@ -26,9 +26,9 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from agents.training.config import Config
-from agents.training.run import new_model, use_threads
-from agents.training.self_play import SelfPlay, games_of
+from agents.ppo.config import Config
+from agents.ppo.run import new_model, use_threads
+from agents.ppo.self_play import SelfPlay, games_of
 
 PARTS = ("environment", "opponents", "policy forward", "update")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from agents.arena import Score, ratings
+from agents.arena.matches import Score, ratings
 from alles_kaese_env import OBSERVATION
 
 DOCS = Path(__file__).parent
@@ -95,13 +95,13 @@ def pair_score(pair: dict[str, Any]) -> Score:
 
 
 def good_play_page() -> str:
-    """What good play is, from the answers of ``agents.good_play``."""
+    """What good play is, from the answers of ``good_play``."""
     data = json.loads((DOCS / "good_play" / "answers.json").read_text())
     answers = data["agents"]
     names = list(answers)
     players = [name for name in names if "seats" in answers[name]]
     command = (
-        f"python -m agents.good_play --agents {' '.join(names)} "
+        f"python -m good_play --agents {' '.join(names)} "
         f"--num-players {data['num_players']} --games {data['games']} --out docs/good_play"
     )
     worth = [

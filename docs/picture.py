@@ -15,8 +15,8 @@ from PIL import Image
 
 import agents
 from alles_kaese_env import GameBatch, Variant
-from alles_kaese_env.render import picture
-from alles_kaese_env.render.view import view_of_replay
+from alles_kaese_env.viewer import picture
+from alles_kaese_env.viewer.view import view_of_replay
 
 FILE = Path(__file__).parent / "images" / "table.png"
 TURNS = 18

@@ -7,7 +7,7 @@ import argparse
 import pyspiel
 from open_spiel.python.algorithms import cfr, expected_game_score, exploitability
 
-import alles_kaese_env.adapters.open_spiel  # noqa: F401 - registers the game
+import alles_kaese_env.envs.open_spiel  # noqa: F401 - registers the game
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--iterations", type=int, default=10)

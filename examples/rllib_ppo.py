@@ -8,7 +8,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.examples.rl_modules.classes.action_masking_rlm import ActionMaskingTorchRLModule
 
-from alles_kaese_env.adapters.rllib import AllesKaeseMultiAgentEnv
+from alles_kaese_env.envs.rllib import AllesKaeseMultiAgentEnv
 
 ITERATIONS = 2
 

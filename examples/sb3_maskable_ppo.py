@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from sb3_contrib import MaskablePPO
 
-from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv
+from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=60_000, help="decisions of the learner")

@@ -7,7 +7,10 @@ from collections import Counter
 import numpy as np
 
 from alles_kaese_env import DISCARD, OBSERVATION, PEEK, TAKE, GameBatch, Variant, encode_action
-from alles_kaese_env.engine import DECISION, MAX_HOLES
+from alles_kaese_env.core.records import (
+    DECISION,
+    MAX_HOLES,
+)
 from alles_kaese_env.scripted import ScriptedDeal
 
 PLAYERS = range(2, 7)

@@ -30,8 +30,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from alles_kaese_env import engine
 from alles_kaese_env.actions import describe_action
+from alles_kaese_env.core.records import (
+    CARD,
+    DECISION,
+    DIE,
+    FRONT,
+    NUM_ACTIONS,
+    RULES_VERSION,
+)
 from alles_kaese_env.files import replacing
 from alles_kaese_env.replay.game import Event, Replay
 from alles_kaese_env.variant import Variant
@@ -42,11 +49,11 @@ MOST_BYTES = 2**20  # some hundred times as much as a game needs, and
 MOST_TURNS = 10_000  # so are these
 LONGEST_LINE = 300
 FRONTS = {"cheese": 0, "trap": 1}
-ACTIONS = {describe_action(action): action for action in range(engine.NUM_ACTIONS)}
+ACTIONS = {describe_action(action): action for action in range(NUM_ACTIONS)}
 VERSIONS = {
     "format": FORMAT,
     "format_version": FORMAT_VERSION,
-    "rules_version": engine.RULES_VERSION,
+    "rules_version": RULES_VERSION,
 }
 FIELDS = (*VERSIONS, "variant", "perspective", "private", "names", "deal", "turns")
 VARIANT_FIELDS = tuple(Variant.__dataclass_fields__)
@@ -86,15 +93,15 @@ def _turns_of(replay: Replay) -> Iterator[dict[str, Any]]:
     names = {number: name for name, number in FRONTS.items()}
     turn: dict[str, Any] = {}
     for event in replay.events:
-        if event.phase == engine.DIE:
+        if event.phase == DIE:
             if turn:
                 yield turn
             turn = {"die": event.value + 1}
-        elif event.phase == engine.DECISION:
+        elif event.phase == DECISION:
             turn["action"] = describe_action(event.value)
-        elif event.phase == engine.FRONT and event.value is not None:
+        elif event.phase == FRONT and event.value is not None:
             turn["front"] = names[event.value]
-        elif event.phase == engine.CARD and turn:
+        elif event.phase == CARD and turn:
             turn.setdefault("cards", []).append(event.value + 1)
     yield turn
 
@@ -178,22 +185,22 @@ def _events(deal: Any, turns: Any) -> Iterator[Event]:
         is_last = number == len(turns) - 1
         needed = ("die",) if is_last else ("die", "action")
         parts = _fields(where, turn, TURN_FIELDS, needed)
-        yield Event(engine.DIE, _less_one(parts["die"]), f"{where}.die")
+        yield Event(DIE, _less_one(parts["die"]), f"{where}.die")
         if "action" not in parts:
             if len(parts) > 1:
                 raise ValueError(f"{where} has no action; allowed: a die alone")
             return
         action = _choice(f"{where}.action", parts["action"], ACTIONS)
-        yield Event(engine.DECISION, action, f"{where}.action")
+        yield Event(DECISION, action, f"{where}.action")
         if "front" in parts:
             front = _choice(f"{where}.front", parts["front"], FRONTS)
-            yield Event(engine.FRONT, front, f"{where}.front")
+            yield Event(FRONT, front, f"{where}.front")
         yield from _cards(f"{where}.cards", parts.get("cards", []))
 
 
 def _cards(where: str, cards: Any) -> Iterator[Event]:
     for number, holes in enumerate(_a_list(where, cards)):
-        yield Event(engine.CARD, _less_one(holes), f"{where}[{number}]")
+        yield Event(CARD, _less_one(holes), f"{where}[{number}]")
 
 
 def _less_one(number: Any) -> Any:

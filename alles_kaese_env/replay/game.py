@@ -9,19 +9,46 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from alles_kaese_env import engine
 from alles_kaese_env.actions import decode_action, describe_action, illegal_action
+from alles_kaese_env.core.loops import (
+    act_games,
+    chance_games,
+    clear_games,
+    observe_games,
+)
+from alles_kaese_env.core.observe import (
+    OBSERVATION_RECORD,
+)
+from alles_kaese_env.core.records import (
+    CARD,
+    DECISION,
+    DIE,
+    FRONT,
+    GAME,
+    MAX_HOLES,
+    NUM_ACTIONS,
+    OVER,
+    PEEK,
+    STREAM,
+    UNSEEN,
+)
+from alles_kaese_env.core.rules import (
+    chance_weight,
+    legal_actions,
+    num_chance_outcomes,
+    write_payoffs,
+)
 from alles_kaese_env.variant import Variant, whole_number
 
 Perspective: TypeAlias = "int | str"
 PUBLIC, ALL = "public", "all"
 LONGEST_NAME = 40
 PHASES = {
-    engine.CARD: "a card",
-    engine.DIE: "a die",
-    engine.FRONT: "a front",
-    engine.DECISION: "an action",
-    engine.OVER: "nothing, since the game is over",
+    CARD: "a card",
+    DIE: "a die",
+    FRONT: "a front",
+    DECISION: "an action",
+    OVER: "nothing, since the game is over",
 }
 
 
@@ -80,7 +107,7 @@ class Replay:
         variant, perspective, names: as given.
         events: all of them as `Event`, a tuple.
         games: the table at each decision, then at the end or where the record stops, (N,) of
-            `engine.GAME`, read-only.
+            `GAME`, read-only.
         turns: what happened between them, a tuple of N - 1 `Turn`.
         deal: holes of the cards that were visible at the first decision, the row first.
 
@@ -103,12 +130,12 @@ class Replay:
         taken, positions = [], []
         for event in walk.with_hidden_fronts(events):
             taken.append(walk.take(event))
-            if walk.phase >= engine.DECISION:
+            if walk.phase >= DECISION:
                 positions.append(walk.game)
-        if walk.phase < engine.DECISION:
+        if walk.phase < DECISION:
             raise ValueError(f"the record ends where {PHASES[walk.phase]} is due")
         self.events = tuple(taken)
-        self.games = np.array(positions, engine.GAME)
+        self.games = np.array(positions, GAME)
         self.games.flags.writeable = False
         self.deal, self.turns = self._read()
 
@@ -127,7 +154,7 @@ class Replay:
     @property
     def is_over(self) -> bool:
         """Whether it goes to the end of the game."""
-        return bool(self.games["phase"][-1] == engine.OVER)
+        return bool(self.games["phase"][-1] == OVER)
 
     def name_of(self, seat: int) -> str:
         """A seat with the name of who sat there."""
@@ -137,7 +164,7 @@ class Replay:
         """RULES P5 for every seat; zeros while the game goes on."""
         payoffs = np.zeros((1, self.variant.num_players))
         if self.is_over:
-            engine.write_payoffs(self.games[-1], self.variant.rules[0], payoffs, 0)
+            write_payoffs(self.games[-1], self.variant.rules[0], payoffs, 0)
         return [float(payoff) for payoff in payoffs[0]]
 
     def observation(self, position: int, seat: int) -> npt.NDArray[np.float32]:
@@ -152,9 +179,9 @@ class Replay:
                 f"seat is {seat}, and the replay shows the perspective {self.perspective!r}; "
                 f"allowed: a replay of {ALL!r} or of this seat"
             )
-        views = np.zeros(1, engine.OBSERVATION)
+        views = np.zeros(1, OBSERVATION_RECORD)
         games = self.games[position][None].copy()
-        engine.observe_games(games, self.variant.rules, np.array([seat]), views)
+        observe_games(games, self.variant.rules, np.array([seat]), views)
         return views.view(np.float32).reshape(-1)
 
     def seen_by(self, perspective: Perspective) -> Replay:
@@ -178,16 +205,16 @@ class Replay:
         inner, outer = Walk(self.variant, self.perspective), Walk(self.variant, perspective)
         front = None
         for event in self.events:
-            if event.phase == engine.FRONT:
+            if event.phase == FRONT:
                 front = event.value
             else:
                 yield outer.take(event)
-                if event.phase == engine.DECISION:
+                if event.phase == DECISION:
                     front = inner.front_in(event.value) - 1
             inner.take(event)
             # A card that this replay knew already may be new to the other perspective.
-            if outer.phase == engine.FRONT and inner.phase != engine.FRONT:
-                yield outer.take(Event(engine.FRONT, None if outer.is_hidden else front))
+            if outer.phase == FRONT and inner.phase != FRONT:
+                yield outer.take(Event(FRONT, None if outer.is_hidden else front))
 
     def _read(self) -> tuple[tuple[int, ...], tuple[Turn, ...]]:
         """The deal and the turns, from events and records."""
@@ -195,14 +222,14 @@ class Replay:
         actions: list[int] = []
         fronts: list[int] = []
         for event in self.events:
-            if event.phase == engine.DECISION:
+            if event.phase == DECISION:
                 _, slot = decode_action(event.value)
                 fronts.append(int(self.games["front"][len(actions), slot]))
                 actions.append(int(event.value))
                 cards.append([])
-            elif event.phase == engine.FRONT and event.value is not None:
+            elif event.phase == FRONT and event.value is not None:
                 fronts[-1] = event.value + 1
-            elif event.phase == engine.CARD:
+            elif event.phase == CARD:
                 cards[-1].append(event.value + 1)
         deal, *later = map(tuple, cards)
         told = zip(self.games[:-1], actions, fronts, later, strict=True)
@@ -225,8 +252,8 @@ class Walk:
         self._players = variant.num_players
         self._perspective = perspective
         self._row = np.zeros(1, np.int64)
-        self._games = np.zeros(1, engine.GAME)
-        engine.clear_games(self._games, self._rules, self._row)
+        self._games = np.zeros(1, GAME)
+        clear_games(self._games, self._rules, self._row)
 
     @property
     def game(self) -> Any:
@@ -247,22 +274,22 @@ class Walk:
     def is_hidden(self) -> bool:
         """T3: whether a front is due that is for the eyes of another seat alone."""
         game = self._games[0]
-        if game["phase"] != engine.FRONT:
+        if game["phase"] != FRONT:
             return False
         kind, _ = decode_action(int(game["action"]))
         is_mine = self._perspective in (ALL, int(game["seat"]))
-        return kind == engine.PEEK and not is_mine
+        return kind == PEEK and not is_mine
 
     def with_hidden_fronts(
         self, events: Iterable[Event | int | None]
     ) -> Iterator[Event | int | None]:
         """The events with those fronts between them that a file leaves out."""
         for event in events:
-            if isinstance(event, Event) and event.phase != engine.FRONT and self.is_hidden:
-                yield Event(engine.FRONT, None)
+            if isinstance(event, Event) and event.phase != FRONT and self.is_hidden:
+                yield Event(FRONT, None)
             yield event
         if self.is_hidden:
-            yield Event(engine.FRONT, None)
+            yield Event(FRONT, None)
 
     def take(self, event: Event | int | None) -> Event:
         """Go on by one event, after a check; it comes back with its phase.
@@ -272,11 +299,11 @@ class Walk:
         """
         if not isinstance(event, Event):
             event = Event(self.phase, event)
-        if event.phase != self.phase or self.phase == engine.OVER:
+        if event.phase != self.phase or self.phase == OVER:
             raise ValueError(
                 f"{event.where} is {PHASES[event.phase]}; allowed now: {PHASES[self.phase]}"
             )
-        if self.phase == engine.DECISION:
+        if self.phase == DECISION:
             self._decide(event)
         elif self.is_hidden:
             self._pass_over_front(event)
@@ -285,23 +312,23 @@ class Walk:
         return event
 
     def _decide(self, event: Event) -> None:
-        action = whole_number(event.where, event.value, 0, engine.NUM_ACTIONS - 1)
-        legal = engine.legal_actions(self._games[0], self._rules[0])
+        action = whole_number(event.where, event.value, 0, NUM_ACTIONS - 1)
+        legal = legal_actions(self._games[0], self._rules[0])
         if not legal >> action & 1:
-            mask = np.array([legal >> k & 1 for k in range(engine.NUM_ACTIONS)], bool)
+            mask = np.array([legal >> k & 1 for k in range(NUM_ACTIONS)], bool)
             raise ValueError(f"{event.where}: {illegal_action(action, mask)}")
         # The engine draws nothing here, so there is no stream.
-        args = self._games, np.zeros(1, engine.STREAM), self._rules, self._row
-        engine.act_games(*args, np.array([action]), np.zeros(1, bool))
+        args = self._games, np.zeros(1, STREAM), self._rules, self._row
+        act_games(*args, np.array([action]), np.zeros(1, bool))
         self._blur()
 
     def _happen(self, event: Event) -> None:
         game, rules = self._games[0], self._rules[0]
-        most = engine.num_chance_outcomes(game, rules) - 1
+        most = num_chance_outcomes(game, rules) - 1
         outcome = whole_number(event.where, event.value, 0, most)
-        if engine.chance_weight(game, rules, outcome) <= 0:
+        if chance_weight(game, rules, outcome) <= 0:
             raise ValueError(f"{event.where} is {self._words(outcome)}; there is none left of it")
-        engine.chance_games(self._games, self._rules, self._row, np.array([outcome]))
+        chance_games(self._games, self._rules, self._row, np.array([outcome]))
         self._blur()
 
     def _pass_over_front(self, event: Event) -> None:
@@ -315,20 +342,20 @@ class Walk:
         _, slot = decode_action(int(self._games["action"][0]))
         holes = int(self._games["row"][0, slot])
         drawn = self._games["drawn"][0].copy()
-        weight = engine.chance_weight(self._games[0], self._rules[0], 0)
+        weight = chance_weight(self._games[0], self._rules[0], 0)
         outcome = 0 if weight > 0 else 1
-        if engine.chance_weight(self._games[0], self._rules[0], outcome) <= 0:
+        if chance_weight(self._games[0], self._rules[0], outcome) <= 0:
             raise ValueError(f"{event.where}: all fronts of {holes} holes have been seen")
-        engine.chance_games(self._games, self._rules, self._row, np.array([outcome]))
+        chance_games(self._games, self._rules, self._row, np.array([outcome]))
         self._games["drawn"][0] = drawn
-        self._games["front"][0, slot] = engine.UNSEEN
+        self._games["front"][0, slot] = UNSEEN
         self._blur()
 
     def _blur(self) -> None:
         """I2: of the fronts that other seats know, leave only how many they are."""
         if self._perspective == ALL:
             return
-        half = engine.MAX_HOLES
+        half = MAX_HOLES
         for seat in range(self._players):
             if seat != self._perspective:
                 known = self._games["known"][0, seat]
@@ -336,7 +363,7 @@ class Walk:
                 known[half:] = 0
 
     def _words(self, outcome: int) -> str:
-        if self.phase == engine.FRONT:
+        if self.phase == FRONT:
             return ("cheese", "trap")[outcome]
         return str(outcome + 1)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from builders import PLAYERS, mixed_states, playing
 
-from agents.ppo import PolicyNetwork
+from agents.ppo.agent import PolicyNetwork
 from alles_kaese_env import DISCARD, NUM_ACTIONS, OBSERVATION, TAKE, Variant
 
 ROOT = Path(__file__).parents[2]

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import torch
 
-from agents.plots import evaluations_of
-from agents.ppo import PPOAgent
-from agents.training import callbacks
-from agents.training import run as training
-from agents.training.checkpoint import MODEL, only_run, restore
-from agents.training.config import RunDirectory
-from agents.training.self_play import games_of
+from agents.arena.plots import evaluations_of
+from agents.ppo import callbacks
+from agents.ppo import run as training
+from agents.ppo.agent import PPOAgent
+from agents.ppo.checkpoint import MODEL, only_run, restore
+from agents.ppo.config import RunDirectory
+from agents.ppo.self_play import games_of
 
 OPTIONS = ["--num-envs", "8", "--threads", "1"]
 LONGEST = 0.5  # seconds from a checkpoint to a kill

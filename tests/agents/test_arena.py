@@ -19,8 +19,8 @@ from builders import PLAYERS
 
 import agents
 from agents import arena
-from agents.arena import win_share
-from agents.ppo import PPOAgent
+from agents.arena.matches import win_share
+from agents.ppo.agent import PPOAgent
 from alles_kaese_env import GameBatch
 
 COMMAND = "python -m agents.arena"

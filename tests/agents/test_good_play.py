@@ -11,7 +11,10 @@ from agent_tools import positions
 import agents
 from agents import good_play
 from alles_kaese_env import OBSERVATION, Variant
-from alles_kaese_env.engine import CHEESE, TRAP
+from alles_kaese_env.core.records import (
+    CHEESE,
+    TRAP,
+)
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from test_information import pairs_of
 
 import agents
 from agents import tune
-from agents.arena import win_share
-from agents.heuristic import PARAMETERS_FILE, HeuristicAgent, Parameters, load_parameters
+from agents.arena.matches import win_share
+from agents.heuristics.heuristic import PARAMETERS_FILE, HeuristicAgent, Parameters, load_parameters
 from alles_kaese_env import OBSERVATION
 
 AGENTS = ("greedy", "heuristic")

@@ -14,10 +14,19 @@ from builders import PLAYERS, mixed_states, playing, with_games
 
 import agents
 from agents import arena
-from agents.ppo import PPOAgent
-from alles_kaese_env import OBSERVATION, AllesKaeseEnv, GameBatch, Variant, engine
-from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv
-from alles_kaese_env.engine import CHEESE, GAME, MAX_SLOTS, TRAP, UNSEEN
+from agents.ppo.agent import PPOAgent
+from alles_kaese_env import OBSERVATION, AllesKaeseEnv, GameBatch, Variant
+from alles_kaese_env.core.records import (
+    CHEESE,
+    GAME,
+    MAX_SLOTS,
+    TRAP,
+    UNSEEN,
+)
+from alles_kaese_env.core.rules import (
+    face_of,
+)
+from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv
 
 AGENTS = {
     "random": lambda: agents.make("random"),
@@ -39,7 +48,7 @@ def flip_front(game, slot, fronts):
     are too few such cards."""
     old = int(game["front"][slot])
     new = CHEESE + TRAP - old
-    before, after = (engine.face_of(front, int(game["row"][slot])) for front in (old, new))
+    before, after = (face_of(front, int(game["row"][slot])) for front in (old, new))
     if game["drawn"][after] >= fronts[after]:
         return False
     game["front"][slot] = new

@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 from agent_tools import ROOT, assert_one_line_of_error, run_python
 
-from agents.table import YOU, Table
+from agents.play.table import YOU, Table
 from alles_kaese_env.actions import decode_action
-from alles_kaese_env.engine import PEEK
+from alles_kaese_env.core.records import (
+    PEEK,
+)
 from alles_kaese_env.replay import ALL, load
 
 # --- The referee ---------------------------------------------------------------------------------
@@ -64,7 +66,7 @@ def test_a_hint_changes_nothing_that_comes_later():
 def in_terminal(table, drive):
     """Let a coroutine drive the program; the app when it has ended."""
     pytest.importorskip("textual", reason="needs the extra play")
-    from agents.play_terminal import PlayApp
+    from agents.play.terminal import PlayApp
 
     app = PlayApp(table, 0)
 
@@ -153,7 +155,7 @@ def test_a_hint_is_what_search_would_do(monkeypatch):
             return np.flatnonzero(masks[0])[-1:]
 
     pytest.importorskip("textual", reason="needs the extra play")
-    monkeypatch.setattr("agents.play_terminal.SearchAgent", Last)
+    monkeypatch.setattr("agents.play.terminal.SearchAgent", Last)
 
     async def drive(app, pilot):
         await turn_of_person(app, pilot)
@@ -174,7 +176,7 @@ def test_a_hint_is_what_search_would_do(monkeypatch):
 def test_a_game_in_the_window_with_the_mouse(monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     pygame = pytest.importorskip("pygame", reason="needs the extra render")
-    from agents.play_window import PlayWindow
+    from agents.play.window import PlayWindow
 
     table = Table([YOU, "reference"], seed=5)
     window = PlayWindow(table, 0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agents import plots
-from agents.training.callbacks import EVALUATION_FIELDS
+from agents.ppo.callbacks import EVALUATION_FIELDS
 
 
 def evaluations(shares, players=2):

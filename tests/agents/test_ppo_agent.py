@@ -21,12 +21,14 @@ from agent_tools import (
 )
 
 import agents
-from agents.ppo import SLOT_FIELDS, PolicyNetwork, PPOAgent
-from agents.training.config import Config
-from agents.training.run import new_model
-from agents.training.self_play import games_of, network_of
+from agents.ppo.agent import SLOT_FIELDS, PolicyNetwork, PPOAgent
+from agents.ppo.config import Config
+from agents.ppo.run import new_model
+from agents.ppo.self_play import games_of, network_of
 from alles_kaese_env import OBSERVATION, OBSERVATION_VERSION, RULES_VERSION
-from alles_kaese_env.engine import MAX_SLOTS
+from alles_kaese_env.core.records import (
+    MAX_SLOTS,
+)
 
 
 def legal(actions, masks):
@@ -368,7 +370,7 @@ import sys
 for name in ("torch", "stable_baselines3", "sb3_contrib", "tensorboard", "matplotlib", "rich"):
     sys.modules[name] = None
 import agents
-from agents.arena import win_share
+from agents.arena.matches import win_share
 score = win_share(agents.make("ppo:" + sys.argv[1]), agents.make("random"), games=20)
 print(score.games, score.share)
 """

@@ -1,12 +1,12 @@
-"""Datasets of `agents.record`: what was played is what is loaded, and it replays."""
+"""Datasets of `minari_dataset`: what was played is what is loaded, and it replays."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from minari_dataset import main, record
 
 from agents import make
-from agents.record import main, record
 
 minari = pytest.importorskip("minari", reason="needs the extra minari")
 NAME = "alles-kaese/test-v0"
@@ -26,7 +26,7 @@ def test_a_dataset_replays_in_the_environment_that_it_recovers():
         episodes=6,
         seed=4,
         num_players=3,
-        opponents="agents.heuristic:ReferenceAgent",
+        opponents="agents.heuristics.heuristic:ReferenceAgent",
     )
     dataset = minari.load_dataset(NAME)
     env = dataset.recover_environment()
@@ -73,6 +73,6 @@ def test_wrong_use_is_one_line(wrong, named, capsys):
         main(["random", "--episodes", "1", "--dataset", NAME, *wrong])
     assert stopped.value.code == 2
     line = capsys.readouterr().err.splitlines()[-1]
-    assert line.startswith("python -m agents.record: error:")
+    assert line.startswith("python -m minari_dataset: error:")
     assert named in line
     assert not minari.list_local_datasets()

@@ -13,7 +13,7 @@ from builders import KINDS, PLAYERS, action_of, play, random_legal, shuffled, ta
 from reference.game import ReferenceGame, reference_policy
 
 import agents
-from agents.arena import win_share
+from agents.arena.matches import win_share
 from alles_kaese_env import OBSERVATION, GameBatch, Variant, encode_action
 from alles_kaese_env.scripted import ScriptedDeal
 

@@ -21,21 +21,30 @@ from builders import (
 
 import agents
 from agents import policies, search
-from agents.heuristic import load_parameters
-from agents.search import SearchAgent
-from alles_kaese_env import GameBatch, Variant, engine
-from alles_kaese_env.engine import (
+from agents.heuristics.heuristic import load_parameters
+from agents.search.agent import SearchAgent
+from alles_kaese_env import GameBatch, Variant
+from alles_kaese_env.core.loops import (
+    observe_games,
+)
+from alles_kaese_env.core.observe import (
+    OBSERVATION_RECORD,
+)
+from alles_kaese_env.core.records import (
     CHEESE,
+    DECISION,
     DISCARD,
     GAME,
     MAX_HOLES,
     MAX_PLAYERS,
-    OBSERVATION,
     PEEK,
     STREAM,
     TAKE,
     TRAP,
     UNSEEN,
+)
+from alles_kaese_env.core.rules import (
+    face_of,
 )
 
 # --- Tools -------------------------------------------------------------------------------------
@@ -68,7 +77,7 @@ def heuristic_all(games, rules, parameters, actions):
 
 def rebuilt(observations, variant):
     """Games from observations, what opponents know of discards, and whether all fits."""
-    views = observations.view(OBSERVATION).reshape(len(observations))
+    views = observations.view(OBSERVATION_RECORD).reshape(len(observations))
     games = np.zeros(len(views), GAME)
     seen = np.zeros((len(views), MAX_PLAYERS, MAX_HOLES), np.int64)
     fits = np.zeros(len(views), bool)
@@ -88,10 +97,10 @@ def determinised(observations, variant, seed=0, odds=1):
 
 def observed(games, variant, seat=0):
     """What a seat sees of some games."""
-    observations = np.zeros((len(games), OBSERVATION.itemsize // 4), np.float32)
+    observations = np.zeros((len(games), OBSERVATION_RECORD.itemsize // 4), np.float32)
     seats = np.full(len(games), seat)
-    views = observations.view(OBSERVATION).reshape(len(games))
-    engine.observe_games(games, variant.rules, seats, views)
+    views = observations.view(OBSERVATION_RECORD).reshape(len(games))
+    observe_games(games, variant.rules, seats, views)
     return observations
 
 
@@ -159,7 +168,7 @@ def test_fronts_of_discards_have_their_share():
     variant = Variant(num_players=2)
     batch = table(variant, "5t 1t 2c 3c 4c 4t 2c 3t 5c 1t", dice=[6, 5, 6, 6])
     play(batch, "peek 0", "discard 0", "peek 1")  # seat 0 peeked at what seat 1 discarded
-    cheese, trap = engine.face_of(CHEESE, 5), engine.face_of(TRAP, 5)
+    cheese, trap = face_of(CHEESE, 5), face_of(TRAP, 5)
     for odds in (1, 4):
         observations = np.repeat(batch.observations, 6_000, axis=0)
         drawn = determinised(observations, variant, seed=2, odds=odds)["known"][:, 1]
@@ -388,20 +397,20 @@ def last_turn(players, points, row, die, peeked=()):
     game = batch.games[0].copy()
     for name in game.dtype.names:
         game[name] = 0
-    game["phase"], game["turns"], game["reserve"] = engine.DECISION, players, 1
+    game["phase"], game["turns"], game["reserve"] = DECISION, players, 1
     game["row"], game["die"], game["top"] = row, die, 1
     gone = np.full(MAX_HOLES, 6) - np.bincount(row, minlength=7)[1:]
     gone[0] -= 1  # on top of the reserve
     game["gone"] = gone
     for seat, holes in enumerate(points):
         if holes:
-            face = engine.face_of(CHEESE, holes)
+            face = face_of(CHEESE, holes)
             game["taken"][seat, face] = game["cheese"][seat] = 1
             game["points"][seat] = holes
             game["known"][:players, face] += 1
             game["drawn"][face] += 1
     for slot, front in peeked:
-        face = engine.face_of(front, row[slot])
+        face = face_of(front, row[slot])
         game["front"][slot], game["peeked"][slot] = front, 1
         game["known"][0, face] += 1
         game["drawn"][face] += 1
@@ -424,9 +433,9 @@ def test_the_leader_takes_no_third_trap(players):
     batch = last_turn(players, [4] + [1] * (players - 1), [5, 2, 2, 3, 4, 6], 5, [(0, TRAP)])
     games = batch.games.copy()
     games["traps"][0, 0] = 2
-    games["taken"][0, 0, engine.face_of(TRAP, 6)] = 2
-    games["known"][0, :players, engine.face_of(TRAP, 6)] = 2
-    games["drawn"][0, engine.face_of(TRAP, 6)] = 2
+    games["taken"][0, 0, face_of(TRAP, 6)] = 2
+    games["known"][0, :players, face_of(TRAP, 6)] = 2
+    games["drawn"][0, face_of(TRAP, 6)] = 2
     assert best(with_games(batch, games)) == (DISCARD, 0)
 
 
@@ -437,9 +446,9 @@ def test_who_is_behind_takes_a_chance(players):
     batch = last_turn(players, points, [6, 2, 2, 3, 4, 5], 6)
     games = batch.games.copy()
     games["traps"][0, 0] = 2
-    games["taken"][0, 0, engine.face_of(TRAP, 2)] = 2
-    games["known"][0, :players, engine.face_of(TRAP, 2)] = 2
-    games["drawn"][0, engine.face_of(TRAP, 2)] = 2
+    games["taken"][0, 0, face_of(TRAP, 2)] = 2
+    games["known"][0, :players, face_of(TRAP, 2)] = 2
+    games["drawn"][0, face_of(TRAP, 2)] = 2
     reference = agents.make("reference")
     batch = with_games(batch, games)
     assert reference.act(batch.observations, batch.masks, None)[0] // 6 == DISCARD
@@ -455,10 +464,10 @@ def test_two_turns_before_the_end():
     game["gone"][1] -= 1
     game["below"][1] = 1
     game["front"][:2], game["peeked"][:2] = (TRAP, CHEESE), (1, 3)
-    for seat, face in ((0, engine.face_of(TRAP, 6)), (0, engine.face_of(CHEESE, 6))):
+    for seat, face in ((0, face_of(TRAP, 6)), (0, face_of(CHEESE, 6))):
         game["known"][seat, face] += 1
         game["drawn"][face] += 1
-    game["known"][1, engine.face_of(CHEESE, 6)] += 1
+    game["known"][1, face_of(CHEESE, 6)] += 1
     kind, slot = best(with_games(batch, games))
     assert (kind, slot) in ((TAKE, 1), (DISCARD, 1))
 

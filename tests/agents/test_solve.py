@@ -8,7 +8,7 @@ from agent_tools import assert_one_line_of_error
 
 import agents
 from agents import solve as solver
-from agents.solve import main, solve
+from agents.solve.__main__ import main, solve
 from alles_kaese_env import NUM_ACTIONS, OBSERVATION, Variant
 
 TINY = {"traps": (1, 1), "copies": (2, 2), "row_size": 2, "trap_limit": 1}
@@ -39,7 +39,7 @@ def variant(request):
 def game(variant):
     reason = "OpenSpiel is not installed (extra openspiel)"
     pyspiel = pytest.importorskip("pyspiel", reason=reason)
-    from alles_kaese_env.adapters.open_spiel import SHORT_NAME, parameters_of
+    from alles_kaese_env.envs.open_spiel import SHORT_NAME, parameters_of
 
     return pyspiel.load_game(SHORT_NAME, parameters_of(variant))
 

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 from agent_tools import ROOT, assert_one_line_of_error
 
-from agents.plots import evaluations_of
-from agents.ppo import PPOAgent
-from agents.training import callbacks, report
-from agents.training import run as training
-from agents.training.checkpoint import MODEL, PREVIOUS, only_run, restore
-from agents.training.config import RunDirectory
-from agents.training.self_play import games_of, network_of
+from agents.arena.plots import evaluations_of
+from agents.ppo import callbacks, report
+from agents.ppo import run as training
+from agents.ppo.agent import PPOAgent
+from agents.ppo.checkpoint import MODEL, PREVIOUS, only_run, restore
+from agents.ppo.config import RunDirectory
+from agents.ppo.self_play import games_of, network_of
 
 HERE = Path(training.__file__).parents[2]
 STEPS = 8 * 32  # between two updates
@@ -171,7 +171,7 @@ def test_a_hostile_checkpoint_executes_nothing(run, tmp_path, entry):
 def test_a_second_run_keeps_out(run, capsys):
     with only_run(run):
         assert "is in use by another run" in refused(capsys, "--resume", run)
-        child = "from agents.training.checkpoint import *; only_run(Path({!r})).__enter__()"
+        child = "from agents.ppo.checkpoint import *; only_run(Path({!r})).__enter__()"
         done = subprocess.run(
             [sys.executable, "-c", child.format(str(run))],
             cwd=HERE,
@@ -212,7 +212,7 @@ def test_leftovers_of_a_kill_are_removed(run):
 
 FULL = """
 import resource, signal, sys
-from agents.training import callbacks, run
+from agents.ppo import callbacks, run
 callbacks.EVALUATION_GAMES = 4
 run.measure_speed = lambda config: 1000.0
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -29,10 +29,10 @@ from agent_tools import (
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import agents
-from agents.ppo import PPOAgent
-from agents.training import callbacks, report, self_play
-from agents.training import run as training
-from agents.training.config import Config, RunDirectory
+from agents.ppo import callbacks, report, self_play
+from agents.ppo import run as training
+from agents.ppo.agent import PPOAgent
+from agents.ppo.config import Config, RunDirectory
 from alles_kaese_env import OBSERVATION, OBSERVATION_VERSION, RULES_VERSION, GameBatch
 
 N_STEPS = Config().n_steps
@@ -175,7 +175,7 @@ def log_probs_of(model, buffer):
 PATCHED = f"""
 import runpy, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
-from agents.training import callbacks, report
+from agents.ppo import callbacks, report
 callbacks.EVALUATION_GAMES, report.REPORT_GAMES = {EVALUATION_GAMES}, {REPORT_GAMES}
 sys.argv[0] = "train.py"
 runpy.run_path("train.py", run_name="__main__")

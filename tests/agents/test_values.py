@@ -10,10 +10,17 @@ from agent_tools import assert_one_line_of_error, positions, run_python
 from builders import PLAYERS, mixed_states, playing, with_games
 
 from agents import policies, search, values
-from agents.search import SearchAgent
-from agents.values import Network, load_network, network_file, num_features
+from agents.search.agent import SearchAgent
+from agents.search.values import Network, load_network, network_file, num_features
 from alles_kaese_env import GameBatch, Variant
-from alles_kaese_env.engine import GAME, MAX_HOLES, MAX_PLAYERS, OBSERVATION
+from alles_kaese_env.core.observe import (
+    OBSERVATION_RECORD,
+)
+from alles_kaese_env.core.records import (
+    GAME,
+    MAX_HOLES,
+    MAX_PLAYERS,
+)
 
 
 @policies.jit
@@ -48,7 +55,7 @@ def true_and_rebuilt(players):
     variant = Variant(num_players=players)
     batch = mixed_states(variant, 400, seed=players)
     rows = playing(batch)
-    views = batch.observations[rows].view(OBSERVATION).reshape(len(rows))
+    views = batch.observations[rows].view(OBSERVATION_RECORD).reshape(len(rows))
     games = np.zeros(len(rows), GAME)
     rebuild_all(views, variant.rules, games)
     return variant, batch.games[rows], games
@@ -168,7 +175,7 @@ def test_training_writes_a_network(tmp_path):
     pytest.importorskip("torch", reason="training needs torch")
     options = ["--rounds", "5", "--games", "1000", "--check-games", "4000", "--out"]
     for name in ("a", "b"):
-        code, _, errors = run_python("-m", "agents.train_values", *options, tmp_path / name)
+        code, _, errors = run_python("-m", "agents.search.train_values", *options, tmp_path / name)
         assert code == 0, errors
     networks = [load_network(network_file(2, tmp_path / name), 2) for name in ("a", "b")]
     assert all((one == other).all() for one, other in zip(*networks, strict=True))
@@ -178,6 +185,8 @@ def test_training_writes_a_network(tmp_path):
 
 
 def test_wrong_use_of_the_training():
-    code, _, errors = run_python("-m", "agents.train_values", "--games", "0")
+    code, _, errors = run_python("-m", "agents.search.train_values", "--games", "0")
     assert code == 2
-    assert_one_line_of_error(errors, "python -m agents.train_values", "--games", "'0'", "1000")
+    assert_one_line_of_error(
+        errors, "python -m agents.search.train_values", "--games", "'0'", "1000"
+    )

@@ -13,12 +13,12 @@ import zipfile
 import numpy as np
 import pytest
 from agent_tools import random_network
-from faces.helpers import state_of
+from apis.helpers import state_of
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from agents.ppo import PPOAgent
+from agents.ppo.agent import PPOAgent
 from alles_kaese_env import (
     AllesKaeseEnv,
     AllesKaeseVectorEnv,
@@ -27,7 +27,7 @@ from alles_kaese_env import (
     alles_kaese_v0,
     replay,
 )
-from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv
+from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv
 from alles_kaese_env.scripted import ScriptedDeal
 from alles_kaese_env.state import load_state, save_state
 

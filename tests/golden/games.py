@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from alles_kaese_env import GameBatch, Variant, describe_action
-from alles_kaese_env.render.text import render_text
+from alles_kaese_env.viewer.text import render_text
 
 FOLDER = Path(__file__).parent
 SEED = 0

@@ -18,8 +18,10 @@ from llvmlite.binding import get_host_cpu_features
 
 import alles_kaese_env
 from alles_kaese_env import GameBatch, Variant, alles_kaese_v0
-from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv
-from alles_kaese_env.engine import GAME
+from alles_kaese_env.core.records import (
+    GAME,
+)
+from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv
 from alles_kaese_env.scripted import ScriptedDeal
 from properties.trace import trace_digest
 
@@ -151,7 +153,7 @@ batch.step(batch.random_actions())
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()
 target = llvm.Target.from_triple("aarch64-linux-gnu")
-(code,) = engine.advance_games.inspect_llvm().values()
+(code,) = advance_games.inspect_llvm().values()
 for wrong in (r'target (triple|datalayout) = ".*"', r'"target-(cpu|features)"="[^"]*"'):
     code = re.sub(wrong, "", code)
 module = llvm.parse_assembly(code)

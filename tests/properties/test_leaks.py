@@ -11,8 +11,10 @@ from builders import PLAYERS, all_variants, bytes_of, mixed_states, name_of, pla
 from reference.lockstep import Reference, random_deal
 
 from alles_kaese_env import OBSERVATION, GameBatch, Variant, alles_kaese_v0
-from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv
-from alles_kaese_env.engine import (
+from alles_kaese_env.core.observe import (
+    LAYOUT,
+)
+from alles_kaese_env.core.records import (
     CARD,
     CHEESE,
     DIE,
@@ -20,7 +22,6 @@ from alles_kaese_env.engine import (
     FRONT,
     GAME,
     GAME_FIELDS,
-    LAYOUT,
     MAX_HOLES,
     MAX_PLAYERS,
     MAX_SLOTS,
@@ -29,9 +30,10 @@ from alles_kaese_env.engine import (
     TRAP,
     UNSEEN,
 )
+from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv
 from alles_kaese_env.observation import FIELD_MEANINGS
-from alles_kaese_env.render.text import render_text
 from alles_kaese_env.scripted import ScriptedDeal
+from alles_kaese_env.viewer.text import render_text
 
 for_all_variants = pytest.mark.parametrize("variant", all_variants(), ids=name_of)
 for_variants_with_traps = pytest.mark.parametrize(
@@ -345,7 +347,7 @@ def told_by_gymnasium(variant, seat, deck, dice, actions):
 def told_by_open_spiel(variant, seat, deck, dice, actions):
     """What a seat is told at every node, those of chance among them."""
     pytest.importorskip("pyspiel", reason="OpenSpiel is not installed (extra openspiel)")
-    from alles_kaese_env.adapters.open_spiel import AllesKaeseGame, parameters_of
+    from alles_kaese_env.envs.open_spiel import AllesKaeseGame, parameters_of
 
     state = AllesKaeseGame(parameters_of(variant)).new_initial_state()
     game = Reference(variant, deck, dice)

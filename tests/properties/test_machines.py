@@ -14,8 +14,8 @@ from dataclasses import asdict
 import gymnasium
 import numpy as np
 import pytest
+from apis.helpers import NO_ACTIONS, Hasher
 from builders import all_variants
-from faces.helpers import NO_ACTIONS, Hasher
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -37,7 +37,7 @@ from reference.lockstep import (
 
 from alles_kaese_env import NUM_ACTIONS, AllesKaeseEnv, AllesKaeseVectorEnv, GameBatch
 from alles_kaese_env import alles_kaese_v0 as pettingzoo_face
-from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv
+from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv
 from alles_kaese_env.scripted import ScriptedDeal
 
 PLIES = 60

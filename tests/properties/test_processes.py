@@ -140,7 +140,7 @@ def test_an_installation_and_a_home_that_nobody_may_write(tmp_path, expected):
         directory.chmod(0o555)
     nowhere = dict.fromkeys(("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")) | {"HOME": str(site)}
     try:
-        probe = PROBE + "from alles_kaese_env import engine\nprint(engine.observe._cache)\n"
+        probe = PROBE + "from alles_kaese_env import engine\nprint(observe._cache)\n"
         found = run(probe, "", package=copy, environment=nowhere, preexec_fn=like_other_users)
         assert found.splitlines()[0] == expected
         assert "NullCache" in found.splitlines()[1]

@@ -11,7 +11,7 @@ import pytest
 from builders import KIND_NAMES, KINDS, shuffled
 
 from alles_kaese_env import OBSERVATION, Variant
-from alles_kaese_env.engine import (
+from alles_kaese_env.core.records import (
     CHEESE,
     DECISION,
     MAX_HOLES,

@@ -16,7 +16,7 @@ from builders import all_variants, bytes_of, name_of, playing, random_legal
 from gymnasium.vector import AutoresetMode
 
 from alles_kaese_env import GameBatch, alles_kaese_v0
-from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv
+from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv
 from alles_kaese_env.scripted import ScriptedDeal
 
 from .lockstep import (

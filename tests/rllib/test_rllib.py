@@ -24,11 +24,11 @@ from ray.rllib.utils.pre_checks.env import check_multiagent_environments
 from stable_baselines3.common.logger import Logger
 
 import agents
-from agents.training import callbacks, report, rllib
-from agents.training import run as training
-from agents.training.config import Config, RunDirectory
+from agents.ppo import callbacks, report, rllib
+from agents.ppo import run as training
+from agents.ppo.config import Config, RunDirectory
 from alles_kaese_env import NUM_ACTIONS, OBSERVATION, GameBatch, Variant
-from alles_kaese_env.adapters.rllib import AllesKaeseMultiAgentEnv
+from alles_kaese_env.envs.rllib import AllesKaeseMultiAgentEnv
 
 pytestmark = [
     # Ray and what it brings along use what is deprecated, and leave sockets and files to the end

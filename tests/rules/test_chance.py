@@ -3,10 +3,32 @@
 import numpy as np
 import pytest
 
-from alles_kaese_env import GameBatch, Variant, engine
-from alles_kaese_env.batch import as_records
+from alles_kaese_env import GameBatch, Variant
+from alles_kaese_env.core.loops import (
+    act_games,
+    chance_games,
+    clear_games,
+    sample_games,
+)
+from alles_kaese_env.core.records import (
+    CARD,
+    DECISION,
+    DIE,
+    FRONT,
+    MAX_HOLES,
+    MAX_SLOTS,
+    NUM_ACTIONS,
+    OVER,
+    STREAM,
+)
+from alles_kaese_env.core.rules import (
+    chance_weight,
+    legal_actions,
+    num_chance_outcomes,
+)
+from alles_kaese_env.game_batch import as_records
 
-CHANCE = (engine.CARD, engine.DIE, engine.FRONT)
+CHANCE = (CARD, DIE, FRONT)
 VARIANTS = [
     Variant(),
     Variant(num_players=4),
@@ -22,27 +44,27 @@ def walk(variant, seed, plies=60):
     batch = GameBatch(1, variant, seed=seed)
     rules, rows = variant.rules, np.zeros(1, np.int64)
     illegal = np.zeros(1, bool)
-    engine.clear_games(batch.games, rules, rows)
+    clear_games(batch.games, rules, rows)
     for _ in range(plies):
         phase = batch.games["phase"][0]
-        if phase == engine.OVER:
+        if phase == OVER:
             return
-        if phase == engine.DECISION:
-            legal = engine.legal_actions(batch.games[0], rules[0])
-            action = rng.choice([a for a in range(engine.NUM_ACTIONS) if legal >> a & 1])
+        if phase == DECISION:
+            legal = legal_actions(batch.games[0], rules[0])
+            action = rng.choice([a for a in range(NUM_ACTIONS) if legal >> a & 1])
             args = batch.games, batch.stream_records, rules, rows
-            engine.act_games(*args, np.array([action]), illegal)
+            act_games(*args, np.array([action]), illegal)
             assert not illegal[0]
             continue
         yield batch.games
         weights = np.array(weights_of(batch.games, rules))
         outcome = rng.choice(len(weights), p=weights / weights.sum())
-        engine.chance_games(batch.games, rules, rows, np.array([outcome]))
+        chance_games(batch.games, rules, rows, np.array([outcome]))
 
 
 def weights_of(games, rules):
-    number = engine.num_chance_outcomes(games[0], rules[0])
-    return [engine.chance_weight(games[0], rules[0], outcome) for outcome in range(number)]
+    number = num_chance_outcomes(games[0], rules[0])
+    return [chance_weight(games[0], rules[0], outcome) for outcome in range(number)]
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
@@ -52,16 +74,16 @@ def test_weights_count_what_is_left(variant):
     for games in (games for seed in range(20) for games in walk(variant, seed)):
         game, weights = games[0], weights_of(games, variant.rules)
         seen.add(int(game.phase))
-        if game.phase == engine.CARD:
+        if game.phase == CARD:
             assert weights == game.below[: variant.num_holes].tolist()
             assert sum(weights) == game.reserve
-        elif game.phase == engine.DIE:
+        elif game.phase == DIE:
             assert weights == [1] * variant.num_holes
         else:
-            holes = int(game.row[game.action % engine.MAX_SLOTS])
+            holes = int(game.row[game.action % MAX_SLOTS])
             left = [
                 sum(card == (holes, is_trap) for card in variant.deck)
-                - int(game.drawn[is_trap * engine.MAX_HOLES + holes - 1])
+                - int(game.drawn[is_trap * MAX_HOLES + holes - 1])
                 for is_trap in (False, True)
             ]
             assert weights == left
@@ -84,10 +106,10 @@ def test_samples_follow_the_weights(phase):
     variant = Variant()
     states = [games.copy() for games in walk(variant, 5) if games["phase"][0] == phase]
     games = np.repeat(states[len(states) // 2], SAMPLES)
-    streams = as_records(np.arange(SAMPLES, dtype=np.uint64) * np.uint64(7919), engine.STREAM)
+    streams = as_records(np.arange(SAMPLES, dtype=np.uint64) * np.uint64(7919), STREAM)
     outcomes = np.zeros(SAMPLES, np.int64)
     before = games.tobytes()
-    engine.sample_games(games, streams, variant.rules, np.arange(SAMPLES), outcomes)
+    sample_games(games, streams, variant.rules, np.arange(SAMPLES), outcomes)
     assert games.tobytes() == before
     weights = np.array(weights_of(games, variant.rules))
     expected = SAMPLES * weights / weights.sum()

@@ -26,8 +26,7 @@ from builders import (
 )
 
 from alles_kaese_env import NUM_ACTIONS, GameBatch, Variant, alles_kaese_v0
-from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv
-from alles_kaese_env.engine import (
+from alles_kaese_env.core.records import (
     CHEESE,
     DECISION,
     DISCARD,
@@ -39,6 +38,7 @@ from alles_kaese_env.engine import (
     TRAP,
     UNSEEN,
 )
+from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv
 from alles_kaese_env.scripted import ScriptedDeal
 
 # A row without 4, 5 and 6 holes: those rolls are no match, and 1, 2 and 3 match two slots each.

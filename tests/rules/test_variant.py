@@ -11,7 +11,7 @@ import pytest
 from builders import PLAYERS, all_variants, name_of, shuffled, stacked
 
 from alles_kaese_env import GameBatch, Variant, alles_kaese_v0
-from alles_kaese_env.adapters.sb3 import AllesKaeseVecEnv
+from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv
 from alles_kaese_env.scripted import ScriptedDeal
 
 NOT_WHOLE = [True, False, np.True_, 2.0, 2.5, "2", None, [2], float("nan"), np.float32(2)]

@@ -1,0 +1,1 @@
+"""How strong agents are: matches, intervals, ratings, plots."""

@@ -1,0 +1,264 @@
+"""The arena: how often an agent wins against others, with every seat played alike.
+
+Example:
+    python -m agents.arena random reference --num-players 2 --games 20000 --json pairs.json
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+import agents
+from alles_kaese_env import GameBatch, Variant
+from alles_kaese_env.agent import Agent
+from alles_kaese_env.seeding import streams_of
+from alles_kaese_env.variant import whole_number
+
+NORMAL_95 = 1.959964  # half the width of a 95 % interval, in standard errors
+GAMES_AT_ONCE = 2_000  # a part of a pairing, and what a process does before it reports
+MOST_GAMES = 10**9
+PAIR_FIELDS = ("agent", "against", "num_players", "games", "share", "low", "high")
+
+
+@dataclass(frozen=True)
+class Score:
+    """How an agent did against others.
+
+    Attributes:
+        games: games played.
+        share: the agent's share of the wins, 0 to 1; w winners of a game share it (P4).
+        low, high: its 95 % interval, from the spread between deals.
+        per_seat: the share in each seat, (N,).
+        turns: mean turns of a game.
+        third_traps: share of the games that ended by a third trap (E1).
+        seconds: that the agent takes for a decision, on average, with many games at once.
+    """
+
+    games: int
+    share: float
+    low: float
+    high: float
+    per_seat: tuple[float, ...]
+    turns: float
+    third_traps: float
+    seconds: float = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some deals of a pairing: shares of the win of the first agent (deals, N), turns (deals, N),
+    ends by a third trap (deals, N), and for each agent its seconds and its decisions (N,).
+    """
+
+    shares: npt.NDArray[np.float64]
+    turns: npt.NDArray[np.int64]
+    trapped: npt.NDArray[np.bool_]
+    seconds: npt.NDArray[np.float64]
+    decisions: npt.NDArray[np.int64]
+
+
+def win_share(
+    agent: Agent,
+    against: Agent | Sequence[Agent],
+    *,
+    num_players: int = 2,
+    games: int = 20_000,
+    seed: int = 0,
+) -> Score:
+    """Let an agent play against others, each deal once from every seat.
+
+    Args:
+        agent: whose share of the wins is asked for.
+        against: who plays all other seats, or num_players - 1 agents in turn order after it.
+        num_players: 2 to 6, N below.
+        games: at least this many, up to the next multiple of N.
+        seed: of deals and dice. Games of one deal have the same random stream, and so begin
+            with the same row; what chance brings later depends on how they are played.
+
+    Raises:
+        ValueError: the number of games, players or opponents, or the seed, is not what is allowed.
+    """
+    whole_number("games", games, 1, MOST_GAMES)
+    others = list(against) if isinstance(against, Sequence) else [against] * (num_players - 1)
+    if len(others) != num_players - 1:
+        raise ValueError(
+            f"against has {len(others)} agents; allowed: {num_players - 1} "
+            f"for {num_players} players"
+        )
+    table = [agent, *others]
+    return _score(
+        [
+            _play(table, streams, seed, number)
+            for number, streams in enumerate(_deals(num_players, games, seed))
+        ]
+    )
+
+
+def _deals(num_players: int, games: int, seed: int) -> list[npt.NDArray[np.uint64]]:
+    """The streams of the deals, in parts; they are the same for every pairing."""
+    streams = streams_of(seed, -(-games // num_players))
+    size = max(1, GAMES_AT_ONCE // num_players)
+    return [streams[start : start + size] for start in range(0, len(streams), size)]
+
+
+def _play(table: Sequence[Agent], streams: npt.NDArray[np.uint64], seed: int, number: int) -> Part:
+    """Each deal with table[0] in every seat and the others after it in turn order."""
+    seats = len(table)
+    variant = Variant(num_players=seats)
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, number)))
+    batch = GameBatch(len(streams) * seats, variant)
+    batch.streams[:] = np.repeat(streams, seats)
+    batch.reset()
+    first = np.tile(np.arange(seats), len(streams))  # the seat of table[0] in each game
+    seconds, decisions = np.zeros(seats), np.zeros(seats, np.int64)
+    while len(playing := np.flatnonzero(~batch.over)):
+        who = (batch.seats[playing] - first[playing]) % seats
+        for place, agent in enumerate(table):
+            rows = playing[who == place]
+            if len(rows):
+                started = time.perf_counter()
+                actions = agent.act(batch.observations[rows], batch.masks[rows], rng)
+                seconds[place] += time.perf_counter() - started
+                decisions[place] += len(rows)
+                batch.step(actions, rows)
+    payoffs = batch.payoffs[np.arange(len(batch)), first].astype(np.float64)
+    shares = (payoffs * (seats - 1) + 1) / seats  # P5, solved for the share of the win
+    trapped = (batch.games["traps"] >= variant.trap_limit).any(axis=1)
+    turns = batch.games["turns"].astype(np.int64)
+    shape = len(streams), seats
+    return Part(
+        shares.reshape(shape), turns.reshape(shape), trapped.reshape(shape), seconds, decisions
+    )
+
+
+def _score(parts: Sequence[Part], is_other: bool = False) -> Score:
+    """The score of the first agent, or with two players of the other one."""
+    shares = np.concatenate([part.shares for part in parts])
+    if is_other:
+        shares = 1 - shares[:, ::-1]
+    by_deal = shares.mean(axis=1)
+    share = float(by_deal.mean())
+    spread = float(by_deal.std(ddof=1)) if len(by_deal) > 1 else float("nan")
+    margin = NORMAL_95 * spread / np.sqrt(len(by_deal))
+    place = int(is_other)
+    seconds = sum(float(part.seconds[place]) for part in parts)
+    return Score(
+        games=shares.size,
+        share=share,
+        low=float(max(0.0, share - margin)),
+        high=float(min(1.0, share + margin)),
+        per_seat=tuple(float(one) for one in shares.mean(axis=0)),
+        turns=float(np.concatenate([part.turns for part in parts]).mean()),
+        third_traps=float(np.concatenate([part.trapped for part in parts]).mean()),
+        seconds=seconds / sum(int(part.decisions[place]) for part in parts),
+    )
+
+
+# --- All against all -----------------------------------------------------------------------
+
+Pairs = dict[tuple[str, str], Score]
+Task = tuple[str, str, npt.NDArray[np.uint64], int, int, int]
+
+
+def all_pairs(
+    names: Sequence[str],
+    num_players: int,
+    games: int,
+    seed: int,
+    processes: int = 1,
+    on_part: Callable[[int], None] = lambda games: None,
+    only: str | None = None,
+) -> Iterator[tuple[str, str, Score]]:
+    """The score of each agent against a table of each other one, on the same deals.
+
+    With two players a pairing is played once and counted from both sides. The scores do not
+    depend on the number of processes.
+
+    Args:
+        names: of the agents, see `agents.make`; a single one plays itself.
+        num_players: 2 to 6.
+        games: of each pairing, up to the next multiple of num_players.
+        seed: of deals, dice and agents.
+        processes: that play side by side.
+        on_part: is told how many games have been played since it was last told.
+        only: the agent whose pairs are played, with more than two players as the single one at
+            its tables; None plays all.
+    """
+    deals = _deals(num_players, games, seed)
+    pairings = _pairings(names, num_players, only)
+    tasks = [
+        (name, other, streams, num_players, seed, number)
+        for name, other in pairings
+        for number, streams in enumerate(deals)
+    ]
+    parts: list[Part] = []
+    for task, part in zip(tasks, _parts(tasks, processes), strict=True):
+        parts.append(part)
+        on_part(part.shares.size)
+        if len(parts) == len(deals):
+            name, other = task[:2]
+            yield name, other, _score(parts)
+            if num_players == 2 and name != other:
+                yield other, name, _score(parts, is_other=True)
+            parts = []
+
+
+def _pairings(names: Sequence[str], num_players: int, only: str | None) -> list[tuple[str, str]]:
+    """Who meets whom; with two players a pairing counts for both sides."""
+    choose = itertools.combinations if num_players == 2 else itertools.permutations
+    pairings = list(choose(names, 2)) or [(names[0], names[0])]
+    sides = 2 if num_players == 2 else 1
+    return [pair for pair in pairings if only is None or only in pair[:sides]]
+
+
+def _parts(tasks: Sequence[Task], processes: int) -> Iterator[Part]:
+    if processes == 1:
+        yield from map(_play_task, tasks)
+        return
+    context = multiprocessing.get_context("spawn")  # a fork would take the threads of libraries
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        yield from pool.map(_play_task, tasks)
+
+
+def _play_task(task: Task) -> Part:
+    name, other, streams, num_players, seed, number = task
+    table = [_agent(name)] + [_agent(other)] * (num_players - 1)
+    return _play(table, streams, seed, number)
+
+
+@lru_cache
+def _agent(name: str) -> Agent:
+    """The agent of that name, made once in each process."""
+    return agents.make(name)
+
+
+def ratings(pairs: Pairs, names: Sequence[str], num_players: int) -> dict[str, float]:
+    """Bradley-Terry strengths in Elo points, the first agent at 0.
+
+    A difference of 100 means that the stronger of two wins 64 % of their games. A share against
+    several copies of an agent counts as the chance against one of them that gives this share.
+
+    Raises:
+        ImportError: choix is not installed.
+    """
+    import choix
+
+    wins = np.zeros((len(names), len(names)))
+    for (name, other), score in pairs.items():
+        odds = (num_players - 1) * score.share / max(1 - score.share, 1e-9)
+        won = score.games * odds / (1 + odds)
+        wins[names.index(name), names.index(other)] += won
+        wins[names.index(other), names.index(name)] += score.games - won
+    strengths = choix.ilsr_pairwise_dense(wins, alpha=1e-4)
+    elo = (strengths - strengths[0]) * 400 / math.log(10)
+    return dict(zip(names, elo.tolist(), strict=True))

@@ -1,0 +1,1 @@
+"""Agents that follow a few rules of thumb, and their tuning."""

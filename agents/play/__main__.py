@@ -1,0 +1,122 @@
+"""Play against agents, in the terminal or in a window.
+
+Example:
+    python -m agents.play --opponents heuristic search:400 --save game.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from agents import names as agent_names
+from agents.play.table import MOST_PLAYERS, YOU, Table
+from alles_kaese_env.command_line import MISSING, Parser, needs_extra
+from alles_kaese_env.replay import ALL, PUBLIC, Perspective, save
+from alles_kaese_env.viewer.words import describe_perspective
+
+VIEWS = (PUBLIC, "own", ALL)
+SECONDS = 0.7  # between the moves of opponents, so that one can follow them
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    check_save(parser, options.save)
+    try:
+        table = table_of(options)
+    except ValueError as error:
+        parser.error(str(error))
+    if options.window:
+        try:
+            from agents.play.window import play_in_window as play
+        except MISSING as error:
+            parser.error(needs_extra("--window", "render", error))
+    else:
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            parser.error("input or output is no terminal; allowed: a terminal, or --window")
+        try:
+            from agents.play.terminal import play_in_terminal as play
+        except MISSING as error:
+            parser.error(needs_extra("the terminal", "play", error))
+    code = play(table, options.delay)
+    return save_game(table, options.save, perspective_of(table, options.view)) or code
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = Parser(
+        prog="python -m agents.play",
+        description="Play against agents. Arrow keys or slot numbers choose, Enter acts, h asks "
+        "the search agent for a hint; what you peeked at stays shown.",
+        epilog="example: python -m agents.play --opponents heuristic reference",
+    )
+    add = parser.add_argument
+    add(
+        "--opponents",
+        nargs="+",
+        default=["heuristic"],
+        metavar="AGENT",
+        help=f"1 to {MOST_PLAYERS - 1}, in turn order after you (heuristic); {agent_names()}",
+    )
+    add("--seat", type=int, default=0, help="yours, from 0, which begins (0)")
+    add("--seed", type=int, help="of cards, dice and agents (another game each time)")
+    add("--window", action="store_true", help="in a window, with the mouse")
+    add("--delay", type=float, default=SECONDS, help="seconds for a move to be seen (%(default)s)")
+    add_save(parser, VIEWS)
+    return parser
+
+
+def add_save(parser: argparse.ArgumentParser, views: Sequence[str]) -> None:
+    """The options about the file of the game."""
+    add = parser.add_argument
+    add("--save", type=Path, metavar="FILE", help="write the game, for alles_kaese_env.replay")
+    add("--view", choices=views, default=PUBLIC, help="what the file holds (%(default)s)")
+
+
+def table_of(options: argparse.Namespace) -> Table:
+    """The table with the person in its seat and the opponents after it in turn order.
+
+    Raises:
+        ValueError: a number or a name is not what is allowed.
+    """
+    opponents, seat = options.opponents, options.seat
+    if not 0 <= options.delay <= 60:
+        raise ValueError(f"--delay is {options.delay}; allowed: 0 to 60 seconds")
+    if not 0 <= seat <= len(opponents):
+        raise ValueError(f"--seat is {seat}; allowed: a whole number from 0 to {len(opponents)}")
+    after = len(opponents) - seat
+    return Table([*opponents[after:], YOU, *opponents[:after]], options.seed)
+
+
+def perspective_of(table: Table, view: str) -> Perspective:
+    """What `--view` asks for."""
+    return table.seat if view == "own" and table.seat is not None else view
+
+
+def check_save(parser: argparse.ArgumentParser, path: Path | None) -> None:
+    """End the program if the file cannot be written, before anybody has played."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        parser.error(f"--save is {path}; allowed: a file in a directory that exists")
+
+
+def save_game(table: Table, path: Path | None, perspective: Perspective) -> int:
+    """Write the game if asked to, also one that was left; returns the exit code."""
+    if path is None:
+        return 0
+    replay = table.replay(perspective)
+    try:
+        save(replay, path)
+    except OSError as error:
+        print(f"the game is not saved: {error}", file=sys.stderr)
+        return 1
+    print(f"wrote {path}, {describe_perspective(replay)}", file=sys.stderr)
+    print(f"see it with: python -m alles_kaese_env.replay {path}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

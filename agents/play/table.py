@@ -1,0 +1,94 @@
+"""A table at which agents and people play: the referee, which alone knows the game."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+import agents
+from alles_kaese_env import GameBatch, Variant
+from alles_kaese_env.agent import Agent
+from alles_kaese_env.replay import PUBLIC, Perspective, Replay
+from alles_kaese_env.seeding import as_seed
+from alles_kaese_env.variant import whole_number
+
+YOU = "you"
+MOST_PLAYERS = 6
+HINT_PLAYOUTS = 400  # for each legal action
+
+
+class Table:
+    """One recorded game of agents, with at most one person among them.
+
+    Args:
+        names: who sits on each seat, 2 to 6: "you" for a person, else see `agents.make`.
+        seed: of the deal, the dice and the agents; None for one from the operating system.
+
+    Attributes:
+        seat: that of the person, None if there is none.
+        names: as given.
+
+    Raises:
+        ValueError: there are too few or too many names, or one is that of no agent.
+    """
+
+    def __init__(self, names: Sequence[str], seed: int | None = None) -> None:
+        whole_number("number of players", len(names), 2, MOST_PLAYERS)
+        self.names = tuple(names)
+        self.seat = names.index(YOU) if YOU in names else None
+        self._agents: list[Agent | None] = [
+            None if name == YOU else agents.make(name) for name in names
+        ]
+        self._rng = np.random.default_rng(as_seed(seed))
+        self._batch = GameBatch(1, Variant(num_players=len(names)), seed=seed, record=True)
+
+    @property
+    def mover(self) -> int:
+        """The seat to move."""
+        return int(self._batch.seats[0])
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the game has ended."""
+        return bool(self._batch.over[0])
+
+    @property
+    def is_persons_turn(self) -> bool:
+        """Whether the person has to decide."""
+        return not self.is_over and self.mover == self.seat
+
+    @property
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """What the seat to move may do, (18,) bool."""
+        return self._batch.masks[0].copy()
+
+    def choose(self) -> int:
+        """What the agent on the seat to move decides; the game stays as it is."""
+        agent = self._agents[self.mover]
+        assert agent is not None, "a person decides"
+        return self._ask(agent, self._rng)
+
+    def hint(self, agent: Agent) -> int:
+        """What an agent would do in place of the seat to move, by what that seat knows.
+
+        The game goes on as it would without having been asked.
+        """
+        return self._ask(agent, np.random.default_rng(0))
+
+    def _ask(self, agent: Agent, rng: np.random.Generator) -> int:
+        batch = self._batch
+        return int(agent.act(batch.observations.copy(), batch.masks.copy(), rng)[0])
+
+    def act(self, action: int) -> None:
+        """Let the seat to move do this.
+
+        Raises:
+            ValueError: it is not legal; nothing has changed.
+        """
+        self._batch.step([action])
+
+    def replay(self, perspective: Perspective = PUBLIC) -> Replay:
+        """The game up to now, as a perspective saw it."""
+        return self._batch.replay(perspective=perspective, names=self.names)

@@ -1,0 +1,107 @@
+"""The network that `agents.ppo.SlotNetwork` plays, as a policy of sb3-contrib that can be trained.
+
+The slots of the row are alike, so every slot goes through the same weights (deep sets: Zaheer et
+al. 2017): whatever holds for one slot is learned for all six, and permuting the row permutes the
+action probabilities. How much that is worth stands in ``docs/training.md``.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from sb3_contrib.common.maskable.distributions import MaskableDistribution
+from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
+from stable_baselines3.common.type_aliases import Schedule
+from torch import nn
+
+from agents.ppo.agent import TABLE_FIELDS, split
+from alles_kaese_env import NUM_ACTIONS, OBSERVATION
+from alles_kaese_env.core.records import (
+    MAX_SLOTS,
+)
+
+SLOT_UNITS = 32  # of a slot, before and after it is joined with the table
+SCALES = {  # of inputs that vary much less than the others; see docs/training.md
+    "points": 8,
+    "cheese": 8,
+    "taken": 4,
+    "known": 4,
+    "trap_share": 4,
+    "opponent_fronts": 2,
+    "reserve": 4,
+    "gone": 2,
+    "traps": 2,
+}
+GAINS = {"mlp_extractor": 2**0.5, "action_net": 0.01, "value_net": 1.0}  # as stable-baselines3's
+
+
+class SlotExtractor(nn.Module):
+    """Features for policy and value from observations (B, 253).
+
+    Args:
+        units: of the two layers that look at the whole table, and of the one for the value.
+    """
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        of_slots, of_table = split(torch.zeros(1, OBSERVATION.size))
+        scale = [SCALES.get(name, 1) for name in TABLE_FIELDS]
+        sizes = torch.tensor([part.shape[1] for part in of_table])
+        self.scale: torch.Tensor
+        self.register_buffer(
+            "scale", torch.tensor(scale, dtype=torch.float32).repeat_interleave(sizes)
+        )
+        self.slot = nn.Linear(sum(part.shape[2] for part in of_slots), SLOT_UNITS)
+        self.table = nn.Linear(sum(part.shape[1] for part in of_table), units)
+        self.row = nn.Linear(SLOT_UNITS, units, bias=False)
+        self.context = nn.Linear(units, units)
+        self.own = nn.Linear(SLOT_UNITS, SLOT_UNITS)
+        self.others = nn.Linear(units, SLOT_UNITS, bias=False)
+        self.value = nn.Linear(units, units)
+
+    def forward(self, observations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Features of each slot (B, 6, SLOT_UNITS) and of the table (B, units)."""
+        slots, table = self._embed(observations)
+        return self._of_slots(slots, table), torch.relu(self.value(table))
+
+    def forward_actor(self, observations: torch.Tensor) -> torch.Tensor:
+        """Features of each slot alone."""
+        return self._of_slots(*self._embed(observations))
+
+    def forward_critic(self, observations: torch.Tensor) -> torch.Tensor:
+        """Features of the table alone."""
+        return torch.relu(self.value(self._embed(observations)[1]))
+
+    def _embed(self, observations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        of_slots, of_table = split(observations)
+        embedded = torch.relu(self.slot(torch.cat(of_slots, dim=2)))
+        table = self.table(torch.cat(of_table, dim=1) * self.scale)
+        table = torch.relu(table + self.row(embedded.sum(dim=1)))
+        return embedded, torch.relu(self.context(table))
+
+    def _of_slots(self, slots: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.own(slots) + self.others(table)[:, None])
+
+
+class SlotPolicy(MaskableActorCriticPolicy):
+    """`MaskableActorCriticPolicy` with a `SlotExtractor`; ``net_arch`` says how many units."""
+
+    def _build(self, lr_schedule: Schedule) -> None:
+        assert isinstance(self.net_arch, list)
+        units = self.net_arch[0]
+        self.mlp_extractor = SlotExtractor(units)  # type: ignore[assignment]
+        self.action_net = nn.Linear(SLOT_UNITS, NUM_ACTIONS // MAX_SLOTS)
+        self.value_net = nn.Linear(units, 1)
+        for name, gain in GAINS.items():
+            getattr(self, name).apply(partial(self.init_weights, gain=gain))
+        self.optimizer = self.optimizer_class(
+            self.parameters(),
+            lr=lr_schedule(1),  # type: ignore[call-arg]
+            **self.optimizer_kwargs,
+        )
+
+    def _get_action_dist_from_latent(self, latent_pi: torch.Tensor) -> MaskableDistribution:
+        by_slot = self.action_net(latent_pi)
+        logits = by_slot.transpose(1, 2).reshape(-1, NUM_ACTIONS)  # actions are kind x slot
+        return self.action_dist.proba_distribution(action_logits=logits)

@@ -1,0 +1,1 @@
+"""The search agent: beliefs from an observation, play-outs, a value network."""

@@ -1,0 +1,275 @@
+"""Sequence forms of two-player zero-sum games, best responses on them and their solution.
+
+A sequence form (Koller, Megiddo and von Stengel 1996) has for each seat the sequences of its own
+actions that lead somewhere. A *plan* gives the probability of each sequence as far as it is up to
+that seat; against a plan of the other seat, what a sequence is worth is a sum over leaves. The
+solver is PCFR+ with quadratic averaging (Farina, Kroer and Sandholm 2021).
+
+This file knows nothing of the game.
+"""
+
+# Numba infers the types of what is compiled.
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from alles_kaese_env.core.jit import jit
+
+SEATS = 2
+ITERATIONS_BETWEEN = 16  # two looks at the gap
+MOST_ITERATIONS = 1_000_000
+
+GRADIENT, REGRETS, STRATEGY, PLAN, AVERAGE = range(5)  # what the solver holds by sequence
+NUM_ROOMS = 5
+
+# What is counted of subgames, and says where in the arrays one begins.
+NODES, LEAVES, SETS, SEQUENCES = 0, 1, 2, 4  # the last two by seat
+COUNTS = 6
+
+
+class Forms(NamedTuple):
+    """Sequence forms of subgames, one after the other.
+
+    Sequences are counted from the beginning of their subgame, 0 is the empty one. Those of an
+    information set lie side by side, and a set comes after the sequence that leads to it.
+
+    Attributes:
+        leaf_sequences: with which a leaf is reached, by seat, (2, leaves) int32.
+        leaf_links: the subgame that a leaf leads to, -1 at the end of a game, (leaves,) int32.
+        leaf_weights: its chance, times the payoff of seat 0 at the end of a game, (leaves,).
+        set_parents: the sequence that leads to a set, by seat, (2, sets) int32.
+        set_firsts: the first sequence of a set, by seat, (2, sets) int32.
+        set_sizes: the actions of a set, by seat, (2, sets) uint8.
+    """
+
+    leaf_sequences: npt.NDArray[np.int32]
+    leaf_links: npt.NDArray[np.int32]
+    leaf_weights: npt.NDArray[np.float64]
+    set_parents: npt.NDArray[np.int32]
+    set_firsts: npt.NDArray[np.int32]
+    set_sizes: npt.NDArray[np.uint8]
+
+
+def new_forms(counts: npt.NDArray[np.int64]) -> Forms:
+    """Room for so much."""
+    leaves, sets = counts[LEAVES], counts[SETS : SETS + SEATS].max()
+    return Forms(
+        np.zeros((SEATS, leaves), np.int32),
+        np.zeros(leaves, np.int32),
+        np.zeros(leaves),
+        np.zeros((SEATS, sets), np.int32),
+        np.zeros((SEATS, sets), np.int32),
+        np.zeros((SEATS, sets), np.uint8),
+    )
+
+
+# --- Values and regrets on a sequence form -------------------------------------------------------
+#
+# ``worth`` (leaves,) is what each leaf is worth to a seat, times its chance. A plan gives the
+# probability of each sequence of a seat, as far as it is up to that seat.
+
+
+@jit
+def part_of(forms, start, end, seat):
+    """The sets of a seat in the subgame between two counts: parents, firsts, sizes."""
+    low, high = start[SETS + seat], end[SETS + seat]
+    return (
+        forms.set_parents[seat, low:high],
+        forms.set_firsts[seat, low:high],
+        forms.set_sizes[seat, low:high],
+    )
+
+
+@jit
+def write_worth(forms, start, end, seat, values, worth):
+    """What each leaf of a subgame is worth to a seat, with the values of later subgames."""
+    sign = 1.0 if seat == 0 else -1.0
+    for k in range(len(worth)):
+        at = start[LEAVES] + k
+        link = forms.leaf_links[at]
+        worth[k] = forms.leaf_weights[at] * (sign if link < 0 else values[link])
+
+
+@jit
+def write_gradient(forms, start, seat, worth, plan, gradient):
+    """What each sequence of a seat is worth against the plan of the other, its leaves alone."""
+    own = forms.leaf_sequences[seat]
+    other = forms.leaf_sequences[1 - seat]
+    gradient[:] = 0
+    for k in range(len(worth)):
+        at = start[LEAVES] + k
+        gradient[own[at]] += worth[k] * plan[other[at]]
+
+
+@jit
+def best_value(sets, gradient):
+    """What the best plan gets against a gradient, which is used up."""
+    parents, firsts, sizes = sets
+    for k in range(len(parents) - 1, -1, -1):
+        best = gradient[firsts[k]]
+        for sequence in range(firsts[k] + 1, firsts[k] + sizes[k]):
+            best = max(best, gradient[sequence])
+        gradient[parents[k]] += best
+    return gradient[0]
+
+
+@jit
+def write_plan(sets, strategy, plan):
+    """The plan of a strategy, which gives a probability to each action of each set."""
+    parents, firsts, sizes = sets
+    plan[0] = 1
+    for k in range(len(parents)):
+        for sequence in range(firsts[k], firsts[k] + sizes[k]):
+            plan[sequence] = plan[parents[k]] * strategy[sequence]
+
+
+@jit
+def begin_uniform(sets, room):
+    """Every action of a set is as likely."""
+    parents, firsts, sizes = sets
+    for k in range(len(parents)):
+        room[STRATEGY, firsts[k] : firsts[k] + sizes[k]] = 1 / sizes[k]
+    write_plan(sets, room[STRATEGY], room[PLAN])
+
+
+@jit
+def improve(sets, room):
+    """A step of PCFR+ at every set: the last regret foretells the next one."""
+    parents, firsts, sizes = sets
+    gradient, regrets, strategy = room[GRADIENT], room[REGRETS], room[STRATEGY]
+    for k in range(len(parents) - 1, -1, -1):
+        first, last = firsts[k], firsts[k] + sizes[k]
+        value = 0.0
+        for sequence in range(first, last):
+            value += strategy[sequence] * gradient[sequence]
+        gradient[parents[k]] += value
+        total = 0.0
+        for sequence in range(first, last):
+            regret = gradient[sequence] - value
+            regrets[sequence] = max(regrets[sequence] + regret, 0.0)
+            strategy[sequence] = max(regrets[sequence] + regret, 0.0)
+            total += strategy[sequence]
+        for sequence in range(first, last):
+            strategy[sequence] = strategy[sequence] / total if total > 0 else 1 / sizes[k]
+    write_plan(sets, strategy, room[PLAN])
+
+
+@jit
+def gap_of(forms, start, sets, worth, rooms):
+    """The NashConv of the average plans, times the sum of their weights."""
+    gap = 0.0
+    for seat in range(SEATS):
+        gradient = rooms[seat][GRADIENT]
+        write_gradient(forms, start, seat, worth, rooms[1 - seat][AVERAGE], gradient)
+        if seat == 1:
+            gradient *= -1
+        gap += best_value(sets[seat], gradient)
+    return gap
+
+
+@jit
+def solve_subgame(forms, start, end, values, tolerance, most_iterations):
+    """Plans of both seats of a subgame whose NashConv is at most the tolerance.
+
+    Args:
+        forms, start, end: the subgame.
+        values: of later subgames, for seat 0.
+        tolerance: of the NashConv, with these values.
+        most_iterations: after which the plans are what they are.
+
+    Returns:
+        The average plans of seat 0 and of seat 1, and the number of iterations.
+    """
+    worth = np.zeros(end[LEAVES] - start[LEAVES])
+    write_worth(forms, start, end, 0, values, worth)
+    numbers = end[SEQUENCES:] - start[SEQUENCES:]
+    sets = (part_of(forms, start, end, 0), part_of(forms, start, end, 1))
+    rooms = (np.zeros((NUM_ROOMS, numbers[0])), np.zeros((NUM_ROOMS, numbers[1])))
+    for seat in range(SEATS):
+        begin_uniform(sets[seat], rooms[seat])
+    iteration = 0
+    weights = 0.0
+    while iteration < most_iterations:
+        iteration += 1
+        weight = np.float64(iteration) ** 2
+        weights += weight
+        for seat in range(SEATS):
+            room = rooms[seat]
+            write_gradient(forms, start, seat, worth, rooms[1 - seat][PLAN], room[GRADIENT])
+            if seat == 1:
+                room[GRADIENT] *= -1
+            improve(sets[seat], room)
+            room[AVERAGE] += weight * room[PLAN]
+        is_time = iteration % ITERATIONS_BETWEEN == 0 or iteration == 1
+        if is_time and gap_of(forms, start, sets, worth, rooms) <= tolerance * weights:
+            break
+    return rooms[0][AVERAGE] / weights, rooms[1][AVERAGE] / weights, iteration
+
+
+@jit
+def respond(forms, start, end, seat, plan, values):
+    """What the best response of a seat gets against a plan of the other in a subgame."""
+    worth = np.zeros(end[LEAVES] - start[LEAVES])
+    write_worth(forms, start, end, seat, values, worth)
+    gradient = np.zeros(end[SEQUENCES + seat] - start[SEQUENCES + seat])
+    write_gradient(forms, start, seat, worth, plan, gradient)
+    return best_value(part_of(forms, start, end, seat), gradient)
+
+
+@jit
+def solve_subgames(which, forms, starts, best, tolerance, most_iterations):
+    """Solve some subgames, and write what best responses get against the plans that were found.
+
+    Args:
+        which: their numbers.
+        forms, starts: as written.
+        best: (2, subgames) what a best response of each seat gets, to be written.
+        tolerance, most_iterations: as in `solve_subgame`.
+
+    Returns:
+        The number of iterations, times leaves.
+    """
+    values = (best[0] - best[1]) / 2
+    work = 0
+    for k in range(len(which)):
+        start, end = starts[k], starts[k + 1]
+        first, second, iterations = solve_subgame(
+            forms, start, end, values, tolerance, most_iterations
+        )
+        best[0, which[k]] = respond(forms, start, end, 0, second, best[0])
+        best[1, which[k]] = respond(forms, start, end, 1, first, best[1])
+        work += iterations * (end[LEAVES] - start[LEAVES])
+    return work
+
+
+@jit
+def exploit_subgames(which, forms, starts, strategy, best):
+    """Write what a best response of each seat gets against a strategy of the other.
+
+    ``strategy`` (2, sequences) gives a probability to each action of each set.
+    """
+    for k in range(len(which)):
+        start, end = starts[k], starts[k + 1]
+        for seat in range(SEATS):
+            other = 1 - seat
+            low, high = start[SEQUENCES + other], end[SEQUENCES + other]
+            plan = np.zeros(high - low)
+            write_plan(part_of(forms, start, end, other), strategy[other, low:high], plan)
+            best[seat, which[k]] = respond(forms, start, end, seat, plan, best[seat])
+
+
+@jit
+def count_states(which, forms, starts, states):
+    """Write how many states the uncut tree has from the beginning of each subgame on."""
+    for k in range(len(which)):
+        start, end = starts[k], starts[k + 1]
+        number = np.float64(end[NODES] - start[NODES])
+        for at in range(start[LEAVES], end[LEAVES]):
+            if forms.leaf_links[at] >= 0:
+                number += states[forms.leaf_links[at]]
+        states[which[k]] = number

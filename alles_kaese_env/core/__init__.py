@@ -1,0 +1,1 @@
+"""The compiled core: records, rules, observation, and loops over many games."""

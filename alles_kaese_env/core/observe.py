@@ -1,0 +1,141 @@
+"""What a seat knows of a game."""
+
+# Numba infers the types of what is compiled, and np.record has none.
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
+
+from __future__ import annotations
+
+import numpy as np
+
+from alles_kaese_env.core.jit import jit
+from alles_kaese_env.core.records import (
+    MAX_HOLES,
+    MAX_OPPONENTS,
+    MAX_PLAYERS,
+    MAX_SLOTS,
+    OVER,
+    record,
+)
+from alles_kaese_env.core.rules import (
+    matching_slots,
+    seat_after,
+)
+from alles_kaese_env.core.vector import (
+    EACH_BYTE,
+    bits_of_bytes,
+    divide_bytes,
+    lookup_bytes,
+    one_hot_bytes,
+    pack_bytes,
+    scale_bytes,
+    spread_bits,
+)
+
+LAYOUT = (
+    # The fields of the observation in their order, all float32, with their shapes; their meaning
+    # stands in observation.py. In a table by seat the first row is the observer and the others
+    # follow in turn order; in a table by opponent the first is the next seat in turn order.
+    # First what is a bit,
+    ("row", (MAX_SLOTS, MAX_HOLES)),
+    ("own_peeks", (MAX_SLOTS, 2)),
+    ("die", (MAX_HOLES,)),
+    ("match", ()),
+    ("top", (MAX_HOLES,)),
+    ("num_players", (MAX_OPPONENTS,)),
+    ("turn", (MAX_PLAYERS,)),
+    ("opponent_peeks", (MAX_SLOTS, MAX_OPPONENTS)),
+    # then what is a share of something.
+    ("trap_share", (MAX_HOLES,)),
+    ("trap_probability", (MAX_SLOTS,)),
+    ("reserve", ()),
+    ("gone", (MAX_HOLES,)),
+    ("known", (2, MAX_HOLES)),
+    ("traps", (MAX_PLAYERS,)),
+    ("points", (MAX_PLAYERS,)),
+    ("cheese", (MAX_PLAYERS,)),
+    ("taken", (MAX_PLAYERS, 2, MAX_HOLES)),
+    ("opponent_fronts", (MAX_OPPONENTS, MAX_HOLES)),
+)
+OBSERVATION_RECORD = record([(name, "f4", shape) for name, shape in LAYOUT])
+OBSERVATION_SIZE = OBSERVATION_RECORD.itemsize // 4
+OBSERVATION_VERSION = 1
+
+
+@jit
+def observe(game, rules, seat, out):
+    """I1, I2, I4: all that a seat may know, into ``out``, an OBSERVATION_RECORD.
+
+    What stands for seats beyond the number of players is left as it is: ``out`` begins as zeros.
+    """
+    observe_row(game, rules, seat, out)
+    observe_table(game, rules, seat, out)
+    observe_fronts(game, rules, seat, out)
+    for place in range(rules.num_players):
+        observe_seat(game, rules, seat_after(seat, place, rules), place, out)
+
+
+@jit
+def one_hot(number):
+    """Bit number - 1, no bit for 0."""
+    return (1 << np.int64(number)) >> 1
+
+
+@jit
+def observe_row(game, rules, seat, out):
+    """I1, I2, I4, T3: the row: backs, fronts that the seat peeked at, beliefs, who else peeked."""
+    backs = pack_bytes(game.row, 0)
+    knows = pack_bytes(game.peeked, 0) >> seat & EACH_BYTE
+    fronts = pack_bytes(game.front, 0) & knows * 255
+    one_hot_bytes(backs, out.row, MAX_HOLES)
+    one_hot_bytes(fronts, out.own_peeks, 2)
+    bits_of_bytes(opponents_that_peeked(game, rules, seat), out.opponent_peeks, MAX_OPPONENTS)
+
+    cheese = rules.cheese_word - pack_bytes(game.known[seat], 0)
+    traps = rules.traps_word - pack_bytes(game.known[seat], MAX_HOLES)
+    divide_bytes(traps, cheese + traps, out.trap_share)
+    # In the row: nothing of 1 where the slot is empty, the front itself of 1 where it is known.
+    chances = lookup_bytes(traps << 8, backs) & ~(knows * 255) | fronts >> 1 & EACH_BYTE
+    cases = lookup_bytes(cheese + traps << 8 | 1, backs) & ~(knows * 255) | knows
+    divide_bytes(chances, cases, out.trap_probability)
+
+
+@jit
+def opponents_that_peeked(game, rules, seat):
+    """T3: for each slot, bit k is set where the opponent of place k + 1 peeked at its card."""
+    peeked = pack_bytes(game.peeked, 0)
+    later = peeked & ((-1 << seat + 1) & 255) * EACH_BYTE
+    earlier = peeked & ((1 << seat) - 1) * EACH_BYTE
+    return later >> seat + 1 | earlier << rules.num_players - 1 - seat
+
+
+@jit
+def observe_table(game, rules, seat, out):
+    """I1: the die, the reserve, what has gone, the number of players, whose turn it is."""
+    spread_bits(one_hot(game.die), out.die, MAX_HOLES)
+    out.match = game.die != 0 and matching_slots(game) != 0
+    spread_bits(one_hot(game.top), out.top, MAX_HOLES)
+    out.reserve = np.float32(game.reserve) * rules.per_card
+    scale_bytes(pack_bytes(game.gone, 0), rules.per_copy, out.gone)
+    spread_bits(1 << rules.num_players - 2, out.num_players, MAX_OPPONENTS)
+    place = seat_after(np.int64(game.seat), rules.num_players - seat, rules)
+    spread_bits(np.int64(game.phase != OVER) << place, out.turn, MAX_PLAYERS)
+
+
+@jit
+def observe_fronts(game, rules, seat, out):
+    """I1, I2: the fronts that the seat knows, wherever the cards are now."""
+    scale_bytes(pack_bytes(game.known[seat], 0), rules.per_copy, out.known[0])
+    scale_bytes(pack_bytes(game.known[seat], MAX_HOLES), rules.per_copy, out.known[1])
+
+
+@jit
+def observe_seat(game, rules, seat, place, out):
+    """I1, T3: what everybody knows of a seat that sits ``place`` places after the observer."""
+    out.traps[place] = np.float32(game.traps[seat]) * rules.per_trap
+    out.points[place] = np.float32(game.points[seat]) * rules.per_point
+    out.cheese[place] = np.float32(game.cheese[seat]) * rules.per_cheese
+    scale_bytes(pack_bytes(game.taken[seat], 0), rules.per_copy, out.taken[place, 0])
+    scale_bytes(pack_bytes(game.taken[seat], MAX_HOLES), rules.per_copy, out.taken[place, 1])
+    if place > 0:
+        fronts = pack_bytes(game.known[seat], 0) + pack_bytes(game.known[seat], MAX_HOLES)
+        scale_bytes(fronts, rules.per_copy, out.opponent_fronts[place - 1])

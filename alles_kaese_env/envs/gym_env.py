@@ -1,0 +1,191 @@
+"""The Gymnasium face: one game, one seat learns, opponents play the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+
+from alles_kaese_env.actions import as_action
+from alles_kaese_env.agent import Opponent
+from alles_kaese_env.core.records import (
+    NUM_ACTIONS,
+)
+from alles_kaese_env.observation import OBSERVATION
+from alles_kaese_env.replay.game import Perspective, Replay
+from alles_kaese_env.scripted import ScriptedDeal
+from alles_kaese_env.seeding import as_seed, drawn_streams, streams_of
+from alles_kaese_env.single_seat import SingleSeatGames
+from alles_kaese_env.state import State
+from alles_kaese_env.variant import Variant
+from alles_kaese_env.viewer.renderer import MODES, RENDER_FPS, Frame, Renderer
+
+Info = dict[str, Any]
+
+
+class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
+    """Alles Käse! for one learner.
+
+    ## Action space
+    `Discrete(18)`: kind x slot; 0 to 5 peek, 6 to 11 take, 12 to 17 discard (see
+    `alles_kaese_env.decode_action`). What is legal now stands in ``info["action_mask"]``, int8
+    (18,), and in `action_masks()`, bool (18,).
+
+    ## Observation space
+    `Box(0, 1, (253,), float32)`, see `alles_kaese_env.OBSERVATION`.
+
+    ## Reward
+    The payoff of RULES P5 at the end: 1 for a sole winner down to -1 / (num_players - 1). With
+    ``reward="shaped"`` it is spread over the episode.
+
+    ## Start
+    A new deal. The opponents that sit before the learner have already played.
+
+    ## End
+    `terminated` when the game is over or the learner acted illegally (``info["illegal_action"]``
+    is then True). `truncated` is always False. Games of 4 to 6 players have no bound on their
+    length but end with probability 1; wrap them in `TimeLimit` if you need a bound.
+
+    Args:
+        num_players: 2 to 6.
+        opponents: an agent for all other seats, or num_players - 1 of them in turn order after
+            the learner: "random", an import path such as "agents.heuristics.heuristic:ReferenceAgent", or an
+            object with ``act(observations, masks, rng) -> actions`` on batches.
+        seat: the learner's seat; None draws one for each game.
+        reward: "win" or "shaped".
+        on_illegal: what an illegal action of the learner does: "forfeit" ends the episode with
+            the payoff of a lost game, "raise" raises `ValueError`. The game is not changed.
+        render_mode: None; "ansi" for a text; "rgb_array" for an array (640, 1024, 3) uint8; "human"
+            for a window that follows by itself. The last two need the extra ``render``.
+        perspective: what `render` shows: None for what the learner may know, "public" for what
+            everybody sees, another seat, or "all" for every front that anybody has seen.
+        record: write down every game for `replay`, from the next deal on.
+        **variant: the other fields of `Variant`: traps, copies, row_size, trap_limit, burn.
+
+    `reset(seed=...)` takes 0 to 2^64 - 1. `reset(options={"deck": ..., "dice": ...})` deals a
+    stacked deck: (holes, is_trap) of all cards, the slots of the row first and then the reserve,
+    and the faces of the first rolls.
+
+    Raises:
+        ValueError: an argument, a seed or an option is not what is allowed.
+
+    ## Version history
+    v0: first version.
+    """
+
+    metadata = {"render_modes": MODES, "render_fps": RENDER_FPS}  # noqa: RUF012 - as Gymnasium has it
+
+    def __init__(
+        self,
+        num_players: int = 2,
+        opponents: Opponent | Sequence[Opponent] = "random",
+        seat: int | None = None,
+        reward: str = "win",
+        on_illegal: str = "forfeit",
+        render_mode: str | None = None,
+        perspective: Perspective | None = None,
+        record: bool = False,
+        **variant: Any,
+    ) -> None:
+        self.variant = Variant.from_fields(num_players=num_players, **variant)
+        self.observation_space: gymnasium.spaces.Box[Any] = OBSERVATION.space()
+        self.action_space = gymnasium.spaces.Discrete(NUM_ACTIONS)
+        self._renderer = Renderer(render_mode, perspective, self.variant)
+        self.render_mode = render_mode
+        record = record or render_mode is not None  # to show what was done
+        self._games = SingleSeatGames(1, self.variant, opponents, seat, reward, on_illegal, record)
+        self._rows = np.zeros(1, np.int64)
+        self._action = np.zeros(1, np.int64)
+        self._is_seeded = False
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[npt.NDArray[np.float32], Info]:
+        """Begin a new game; without a seed, the random stream goes on."""
+        script = ScriptedDeal.from_options(self.variant, options)
+        number = as_seed(seed)
+        super().reset(seed=number)
+        if number is not None:
+            self._games.seed(streams_of(number, 1), self.np_random)
+        elif not self._is_seeded:
+            self._games.seed(drawn_streams(self.np_random, 1), self.np_random)
+        self._is_seeded = True
+        self._games.deal(self._rows, script)
+        self._follow()
+        return self._observation(), self._info()
+
+    def step(self, action: Any) -> tuple[npt.NDArray[np.float32], float, bool, bool, Info]:
+        """Act with the learner's seat, and let the opponents play up to its next decision."""
+        self._action[0] = as_action(action)
+        games = self._games
+        games.step(self._action, self._rows)
+        self._follow()
+        info = self._info()
+        if games.illegal[0]:
+            info["illegal_action"] = True
+        terminated = bool(games.terminated[0])
+        return self._observation(), float(games.rewards[0]), terminated, False, info
+
+    def get_state(self) -> State:
+        """The game, its random streams and how far it is, to save and restore it in mid-game.
+
+        Plain data for `set_state` and `alles_kaese_env.state.save_state`; the opponents are no
+        part of it, and neither is a stacked deck. It holds more than the learner may know.
+
+        Raises:
+            gymnasium.error.ResetNeeded: there is no game yet.
+        """
+        return self._games.get_state()
+
+    def set_state(self, state: State) -> tuple[npt.NDArray[np.float32], Info]:
+        """Go on from a state of an environment with the same arguments, as from `reset`.
+
+        Raises:
+            ValueError: the state is of another version or other rules, or none that can occur.
+        """
+        if not self._is_seeded:
+            self._games.rng = self.np_random
+        self._games.set_state(state)
+        self._is_seeded = True
+        self._follow()
+        return self._observation(), self._info()
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """The legal actions, (18,) bool, as sb3-contrib asks for them."""
+        self._games.check_begun()
+        return self._games.batch.masks[0].copy()
+
+    def replay(self, **options: Any) -> Replay:
+        """The game as it went up to now, with ``record=True``; see `GameBatch.replay`."""
+        return self._games.batch.replay(0, **options)
+
+    def render(self) -> Frame | None:
+        """The table as ``perspective`` sees it: text, array, or None where a window shows it.
+
+        Raises:
+            gymnasium.error.ResetNeeded: there is no game yet.
+        """
+        if self.render_mode is None:
+            allowed = ", ".join(f'"{mode}"' for mode in MODES)
+            gymnasium.logger.warn(f"render was called without a render_mode; allowed: {allowed}")
+            return None
+        self._games.check_begun()
+        return self._renderer.render(self._games.batch, 0, int(self._games.seats[0]))
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        self._renderer.close()
+
+    def _follow(self) -> None:
+        """Show the new table in the window, if there is one."""
+        if self.render_mode == "human":
+            self.render()
+
+    def _observation(self) -> npt.NDArray[np.float32]:
+        return self._games.batch.observations[0].copy()
+
+    def _info(self) -> Info:
+        return {"action_mask": self._games.batch.masks[0].astype(np.int8)}

@@ -1,0 +1,449 @@
+"""The OpenSpiel face: importing this module registers the game ``python_alles_kaese``.
+
+Needs the extra ``openspiel``.
+
+Example:
+    >>> import pyspiel
+    >>> import alles_kaese_env.envs.open_spiel
+    >>> game = pyspiel.load_game("python_alles_kaese(players=2)")
+    >>> small = "python_alles_kaese(traps=1 1,copies=3 3,row_size=2,trap_limit=1)"
+    >>> pyspiel.load_game(small).max_game_length()
+    4
+
+Parameters are the fields of `alles_kaese_env.Variant`; ``players`` stands for ``num_players``, as
+everywhere in OpenSpiel, and ``traps`` and ``copies`` are numbers with spaces between them.
+
+The phases of the engine are the nodes of OpenSpiel: CARD, DIE and FRONT are chance nodes, whose
+outcomes have the numbers and the weights of the engine. What a seat saw is a row of events: each
+outcome and action but for the fronts, and beside it the front that this seat came to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from alles_kaese_env.actions import KINDS, decode_action, describe_action, encode_action
+from alles_kaese_env.core.loops import (
+    clear_games,
+)
+from alles_kaese_env.core.observe import (
+    OBSERVATION_RECORD,
+    observe,
+)
+from alles_kaese_env.core.records import (
+    CARD,
+    DECISION,
+    DIE,
+    FRONT,
+    GAME,
+    MAX_HOLES,
+    MAX_PLAYERS,
+    NUM_ACTIONS,
+    NUM_FACES,
+    OVER,
+    PEEK,
+    UNSEEN,
+)
+from alles_kaese_env.core.rules import (
+    apply_action,
+    apply_chance,
+    burns,
+    chance_weight,
+    legal_actions,
+    lost_payoff,
+    num_chance_outcomes,
+    slot_of,
+    write_payoffs,
+)
+from alles_kaese_env.observation import OBSERVATION, whole
+from alles_kaese_env.variant import Variant
+
+try:
+    import pyspiel
+except ImportError as error:
+    raise ImportError(
+        "alles_kaese_env.envs.open_spiel needs OpenSpiel; "
+        'install it with: pip install "alles-kaese[openspiel]"'
+    ) from error
+
+SHORT_NAME = "python_alles_kaese"
+DEFAULT = Variant()
+NEGLIGIBLE = 2.0**-64  # chance that a game without a bound (E3) is longer than OpenSpiel is told
+FRONTS = ("cheese", "trap")
+WORDS = {CARD: "card", DIE: "die", FRONT: "front"}
+EVENT_SIZE = 2  # bytes: phase and number
+FIRST_COUNTS = (1, 1, 0)  # of an event in the tensor: phases and numbers are counted from 1
+LAST_COUNTS = (DECISION + 1, NUM_ACTIONS, NUM_FACES)
+DERIVED = ("trap_share", "trap_probability")  # facts that follow from the others
+ONLY_ROW = np.zeros(1, np.int64)
+
+
+def written(numbers: tuple[int, ...] | None) -> str:
+    """Numbers by hole count as a game parameter."""
+    return " ".join(map(str, numbers or ()))
+
+
+def read(field: str, text: str) -> tuple[int, ...]:
+    """The numbers of a game parameter; `ValueError` if it holds something else."""
+    words = text.split()
+    if not all(word.isdecimal() for word in words):
+        raise ValueError(f"{field} is {text!r}; allowed: whole numbers with spaces between them")
+    return tuple(map(int, words))
+
+
+GAME_TYPE = pyspiel.GameType(
+    short_name=SHORT_NAME,
+    long_name="Alles Käse!",
+    dynamics=pyspiel.GameType.Dynamics.SEQUENTIAL,
+    chance_mode=pyspiel.GameType.ChanceMode.EXPLICIT_STOCHASTIC,
+    information=pyspiel.GameType.Information.IMPERFECT_INFORMATION,
+    utility=pyspiel.GameType.Utility.ZERO_SUM,
+    reward_model=pyspiel.GameType.RewardModel.TERMINAL,
+    max_num_players=MAX_PLAYERS,
+    min_num_players=2,
+    provides_information_state_string=True,
+    provides_information_state_tensor=True,
+    provides_observation_string=True,
+    provides_observation_tensor=True,
+    parameter_specification={
+        "players": DEFAULT.num_players,
+        "traps": written(DEFAULT.traps),
+        "copies": "",  # as many as the variant has by default
+        "row_size": DEFAULT.row_size,
+        "trap_limit": DEFAULT.trap_limit,
+        "burn": DEFAULT.burn,
+    },
+)
+
+
+def variant_of(parameters: Mapping[str, Any]) -> Variant:
+    """The variant of some game parameters.
+
+    Raises:
+        ValueError: a parameter is not what is allowed.
+    """
+    fields = {**GAME_TYPE.parameter_specification, **parameters}
+    return Variant(
+        num_players=fields["players"],
+        traps=read("traps", fields["traps"]),
+        copies=read("copies", fields["copies"]) or None,
+        row_size=fields["row_size"],
+        trap_limit=fields["trap_limit"],
+        burn=fields["burn"],
+    )
+
+
+def parameters_of(variant: Variant) -> dict[str, Any]:
+    """All game parameters of a variant."""
+    return {
+        "players": variant.num_players,
+        "traps": written(variant.traps),
+        "copies": written(variant.copies),
+        "row_size": variant.row_size,
+        "trap_limit": variant.trap_limit,
+        "burn": variant.burn,
+    }
+
+
+def most_turns(variant: Variant) -> int:
+    """The turns of the longest game (E3).
+
+    Where a peek burns no card there is no bound: then it is the number of turns that a game
+    exceeds with a chance of less than 2^-64, whoever plays how.
+    """
+    rules = variant.rules[0]
+    game = np.zeros(1, GAME)[0]
+    game.action = encode_action(PEEK, 0)
+    uses_card = 1.0 if burns(game, rules) else 1 / rules.num_holes
+    chances = np.zeros(rules.num_cards - rules.row_size)  # by the number of cards used so far
+    chances[0] = 1
+    turns = 0
+    while chances.sum() > NEGLIGIBLE:
+        used = chances * uses_card
+        chances -= used
+        chances[1:] += used[:-1]
+        turns += 1
+    return turns
+
+
+class AllesKaeseGame(pyspiel.Game):
+    """A variant as an OpenSpiel game.
+
+    Args:
+        params: the game parameters; what is missing is that of the default variant.
+
+    Attributes:
+        variant: the rules.
+
+    Raises:
+        ValueError: a parameter is not what is allowed.
+    """
+
+    def __init__(self, params: Mapping[str, Any] | None = None) -> None:
+        self.variant = variant_of(params or {})
+        self.max_turns = most_turns(self.variant)
+        rules = self.variant.rules[0]
+        info = pyspiel.GameInfo(
+            num_distinct_actions=NUM_ACTIONS,
+            max_chance_outcomes=self.variant.num_holes,
+            num_players=self.variant.num_players,
+            min_utility=float(lost_payoff(rules)),
+            max_utility=1.0,  # P5
+            utility_sum=0.0,
+            max_game_length=self.max_turns,
+        )
+        super().__init__(GAME_TYPE, info, parameters_of(self.variant))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickled game is made anew: OpenSpiel's own way skips the constructor."""
+        return type(self), (parameters_of(self.variant),)
+
+    def new_initial_state(self) -> AllesKaeseState:
+        """A game before its first card is dealt."""
+        return AllesKaeseState(self)
+
+    def max_chance_nodes_in_history(self) -> int:
+        """A back and a front for every card, and a roll for every turn."""
+        return 2 * len(self.variant.deck) + self.max_turns
+
+    def make_py_observer(
+        self, iig_obs_type: Any = None, params: Mapping[str, Any] | None = None
+    ) -> Observer | None:
+        """The observer of what a seat knows, or of all that it saw; None for other kinds."""
+        if params:
+            raise ValueError(f"observer has parameters {dict(params)}; allowed: none")
+        kind = iig_obs_type or pyspiel.IIGObservationType(perfect_recall=False)
+        if not kind.public_info or kind.private_info != pyspiel.PrivateInfoType.SINGLE_PLAYER:
+            return None
+        return HistoryObserver(self) if kind.perfect_recall else Observer(self)
+
+
+class AllesKaeseState(pyspiel.State):
+    """A game at one of its phases.
+
+    It holds plain data alone, which OpenSpiel copies and pickles: the record of the engine; phase
+    and number of each event so far as bytes; and for each seat and event the face of the front
+    that the seat came to know by it, counted from 1, 0 for none.
+    """
+
+    def __init__(self, game: AllesKaeseGame) -> None:
+        super().__init__(game)
+        self._games = np.zeros(1, GAME)
+        clear_games(self._games, game.variant.rules, ONLY_ROW)
+        self._events = b""
+        self._learned = (b"",) * game.variant.num_players
+
+    @property
+    def record(self) -> Any:
+        """The record of the engine; do not write into it."""
+        return self._games[0]
+
+    @property
+    def rules(self) -> Any:
+        """The variant as the engine reads it."""
+        return self.get_game().variant.rules[0]
+
+    def current_player(self) -> int:
+        """The seat to move, or `PlayerId.CHANCE` or `PlayerId.TERMINAL`."""
+        phase = self.record.phase
+        if phase == DECISION:
+            return int(self.record.seat)
+        return int(pyspiel.PlayerId.TERMINAL if phase == OVER else pyspiel.PlayerId.CHANCE)
+
+    def is_terminal(self) -> bool:
+        """Whether the game is over."""
+        return bool(self.record.phase == OVER)
+
+    def _legal_actions(self, player: int) -> list[int]:
+        legal = int(legal_actions(self.record, self.rules))
+        return [action for action in range(NUM_ACTIONS) if legal >> action & 1]
+
+    def chance_outcomes(self) -> list[tuple[int, float]]:
+        """The outcomes of positive weight with their probabilities."""
+        record, rules = self.record, self.rules
+        number = num_chance_outcomes(record, rules)
+        weights = [int(chance_weight(record, rules, k)) for k in range(number)]
+        total = sum(weights)
+        return [(k, weight / total) for k, weight in enumerate(weights) if weight]
+
+    def _apply_action(self, action: int) -> None:
+        record, rules = self.record, self.rules
+        if not self._accepts(action):
+            raise ValueError(f"action is {action}; allowed now: {self.legal_actions()}")
+        before = record.known.copy()
+        self._events += bytes((record.phase, action))
+        if record.phase == DECISION:
+            apply_action(record, rules, action)
+        else:
+            apply_chance(record, rules, action)
+        learned = record.known - before
+        self._learned = tuple(
+            seen + bytes((1 + learned[seat].argmax() if learned[seat].any() else 0,))
+            for seat, seen in enumerate(self._learned)
+        )
+
+    def _accepts(self, action: int) -> bool:
+        """Whether `legal_actions` has it, without the list, which would double the cost."""
+        record, rules = self.record, self.rules
+        if record.phase == DECISION:
+            legal = int(legal_actions(record, rules))
+            return 0 <= action < NUM_ACTIONS and bool(legal >> action & 1)
+        number = num_chance_outcomes(record, rules)
+        return 0 <= action < number and bool(chance_weight(record, rules, action))
+
+    def returns(self) -> list[float]:
+        """The payoffs (P5), 0 until the game is over."""
+        payoffs = np.zeros((1, self.num_players()))
+        if self.is_terminal():
+            write_payoffs(self.record, self.rules, payoffs, 0)
+        return [float(payoff) for payoff in payoffs[0]]
+
+    def resample_from_infostate(self, player: int, sampler: Callable[[], float]) -> Any:
+        """A state that the player cannot tell from this one.
+
+        Every front that the player does not know is drawn anew, each of those that may be there
+        as likely (I4): what the others did is not held against them.
+
+        Args:
+            player: the seat whose information is kept.
+            sampler: draws from [0, 1).
+        """
+        outcomes = self.history()
+        left = (self.rules.fronts - self.record.known[player]).reshape(2, MAX_HOLES)
+        for event, holes in self._unknown_fronts(player):
+            cheese, traps = left[:, holes - 1]
+            outcomes[event] = int(sampler() * (cheese + traps) >= cheese)
+            left[outcomes[event], holes - 1] -= 1
+        state = self.get_game().new_initial_state()
+        for outcome in outcomes:
+            state.apply_action(outcome)
+        return state
+
+    def _unknown_fronts(self, player: int) -> list[tuple[int, int]]:
+        """The events in which others saw a front that the player does not know, with its holes."""
+        unknown, in_row = [], {}
+        state = self.get_game().new_initial_state()
+        for event, outcome in enumerate(self.history()):
+            slot = int(slot_of(state.record.action))
+            if state.record.phase == FRONT:
+                in_row[slot] = event, int(state.record.row[slot])
+            state.apply_action(outcome)
+            slot = int(slot_of(state.record.action))
+            if slot in in_row and self._learned[player][event]:
+                del in_row[slot]
+            elif slot in in_row and state.record.front[slot] == UNSEEN:  # it has left
+                unknown.append(in_row.pop(slot))
+        return unknown + list(in_row.values())
+
+    def _action_to_string(self, player: int, action: int) -> str:
+        if player == pyspiel.PlayerId.CHANCE:
+            return event_text(int(self.record.phase), action)
+        return describe_action(action)
+
+    def events(self, player: int) -> npt.NDArray[np.uint8]:
+        """What a seat saw, (events, 3): phase, number (0 for a front), face that it learned."""
+        public = np.frombuffer(self._events, np.uint8).reshape(-1, EVENT_SIZE)
+        numbers = np.where(public[:, 0] == FRONT, 0, public[:, 1])
+        learned = np.frombuffer(self._learned[player], np.uint8)
+        return np.stack([public[:, 0], numbers, learned], axis=1)
+
+    def __str__(self) -> str:
+        pairs = zip(self._events[::EVENT_SIZE], self._events[1::EVENT_SIZE], strict=True)
+        return ", ".join(event_text(phase, number) for phase, number in pairs)
+
+
+def event_text(phase: int, number: int) -> str:
+    """An event in words."""
+    if phase == DECISION:
+        return describe_action(number)
+    return FRONTS[number] if phase == FRONT else f"{WORDS[phase]} {number + 1}"
+
+
+def event_word(phase: int, number: int, face: int) -> str:
+    """An event as a seat saw it, in a word: "card3", "die1", "peek0=1t", "front"."""
+    word = f"{WORDS.get(phase, '')}{number + 1}"
+    if phase == DECISION:
+        kind, slot = decode_action(number)
+        word = f"{KINDS[kind]}{slot}"
+    elif phase == FRONT:
+        word = WORDS[phase]
+    if face:
+        front, holes = divmod(face - 1, MAX_HOLES)
+        word += f"={holes + 1}{FRONTS[front][0]}"
+    return word
+
+
+def observation_of(state: AllesKaeseState, player: int) -> npt.NDArray[np.float32]:
+    """The observation (253,) of a seat."""
+    observation = np.zeros(1, OBSERVATION_RECORD)
+    observe(state.record, state.rules, player, observation[0])
+    return observation.view(np.float32)
+
+
+class Observer:
+    """What a seat knows, as OpenSpiel's observer: the observation of the engine.
+
+    Attributes:
+        tensor: (253,) float32, rewritten by `set_from`.
+        dict: the parts of the tensor by name.
+    """
+
+    def __init__(self, game: AllesKaeseGame, *more: tuple[str, tuple[int, ...]]) -> None:
+        self.variant = game.variant
+        pieces = [*more, ("observation", (OBSERVATION.size,))]
+        sizes = [int(np.prod(shape)) for _, shape in pieces]
+        self.tensor = np.zeros(sum(sizes), np.float32)
+        parts = np.split(self.tensor, np.cumsum(sizes)[:-1])
+        self.dict = {
+            name: part.reshape(shape) for (name, shape), part in zip(pieces, parts, strict=True)
+        }
+
+    def set_from(self, state: AllesKaeseState, player: int) -> None:
+        """Write what a seat knows into the tensor."""
+        self.dict["observation"][:] = observation_of(state, player)
+
+    def string_from(self, state: AllesKaeseState, player: int) -> str:
+        """What a seat knows, in whole numbers and in the words of the rules."""
+        facts = OBSERVATION.facts(observation_of(state, player), self.variant)
+        facts = {name: value for name, value in facts.items() if name not in DERIVED}
+        lines = [
+            f"{name} {'-' if value is None else whole(value).tolist()}"
+            for name, value in facts.items()
+        ]
+        return "\n".join([f"seat {player}", *lines])
+
+
+class HistoryObserver(Observer):
+    """All that a seat saw, as OpenSpiel's observer of perfect recall.
+
+    Attributes:
+        tensor: float32, rewritten by `set_from`; its parts by name are in ``dict``: the seat,
+            one-hot (P,), the history (events, 3) and the observation (253,). An event is its
+            phase, its number and the face of the front that the seat learned, each counted from
+            1 and scaled to at most 1; 0 stands for none.
+    """
+
+    def __init__(self, game: AllesKaeseGame) -> None:
+        events = game.max_turns + game.max_chance_nodes_in_history()
+        super().__init__(game, ("player", (game.variant.num_players,)), ("history", (events, 3)))
+
+    def set_from(self, state: AllesKaeseState, player: int) -> None:
+        """Write what a seat saw into the tensor."""
+        super().set_from(state, player)
+        events = state.events(player)
+        self.dict["player"][:] = np.arange(self.variant.num_players) == player
+        self.dict["history"][:] = 0
+        self.dict["history"][: len(events)] = (events + FIRST_COUNTS) / LAST_COUNTS
+
+    def string_from(self, state: AllesKaeseState, player: int) -> str:
+        """The seat and the events."""
+        words = [event_word(*event) for event in state.events(player).tolist()]
+        return " ".join([f"p{player}", *words])
+
+
+if SHORT_NAME not in pyspiel.registered_names():
+    pyspiel.register_game(GAME_TYPE, AllesKaeseGame)

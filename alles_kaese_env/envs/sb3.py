@@ -1,0 +1,279 @@
+"""The stable-baselines3 face: a VecEnv over many games that answers the masks of all in one call.
+
+Needs the extra ``train``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+
+from alles_kaese_env.actions import as_actions
+from alles_kaese_env.agent import Opponent
+from alles_kaese_env.core.records import (
+    NUM_ACTIONS,
+)
+from alles_kaese_env.observation import OBSERVATION
+from alles_kaese_env.replay.game import Replay
+from alles_kaese_env.seeding import as_seed, streams_of
+from alles_kaese_env.single_seat import SingleSeatGames
+from alles_kaese_env.state import State, checked_array, make_state, open_state
+from alles_kaese_env.variant import Variant
+
+try:
+    from stable_baselines3.common.vec_env import VecEnv
+except ImportError as error:
+    raise ImportError(
+        "alles_kaese_env.envs.sb3 needs stable-baselines3; "
+        'install it with: pip install "alles-kaese[train]"'
+    ) from error
+
+
+Step: TypeAlias = (
+    "tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.bool_], list[Any]]"
+)
+
+
+class BatchedVecEnv(VecEnv):
+    """What a VecEnv needs whose games share everything: masks and attributes of the whole."""
+
+    def __init__(self, num_envs: int) -> None:
+        self.render_mode = None
+        super().__init__(num_envs, OBSERVATION.space(), gymnasium.spaces.Discrete(NUM_ACTIONS))
+        self._actions = np.zeros(num_envs, np.int64)
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """The legal actions of all games, (B, 18) bool."""
+        raise NotImplementedError
+
+    def step_async(self, actions: npt.NDArray[np.int64]) -> None:
+        """Take the actions (B,) of the next step."""
+        self._actions = as_actions(actions, self.num_envs).copy()
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """The attribute of the whole, once for each game asked for."""
+        value = getattr(self, attr_name)
+        return [value for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Games share their attributes, so there is none to set for one of them."""
+        raise AttributeError(f"{attr_name} cannot be set for single games of {type(self).__name__}")
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
+    ) -> list[Any]:
+        """The result of a method for each game asked for; there is only ``action_masks``."""
+        if method_name != "action_masks":
+            raise AttributeError(f"{type(self).__name__} has no method {method_name!r} for a game")
+        rows: Iterable[int] = self._get_indices(indices)
+        return list(self.action_masks()[list(rows)])
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+        """No game is wrapped."""
+        return [False for _ in self._get_indices(indices)]
+
+
+class AllesKaeseVecEnv(BatchedVecEnv):
+    """Many games, one seat of each learns; a finished game begins anew at once.
+
+    Args:
+        num_envs: how many games, B below.
+        opponents, seat, reward, on_illegal: as in `alles_kaese_env.AllesKaeseEnv`.
+        num_players, **variant: fields of `alles_kaese_env.Variant`.
+        seed: as for `seed`.
+        record: write down every game for `replay`.
+
+    `env_method("action_masks")` answers with the rows of one array, and `action_masks()` with
+    the whole, bool (B, 18). The info of a game that has just ended holds
+    ``terminal_observation`` and ``episode`` (return and length of the episode, in decisions of
+    the learner), as stable-baselines3 asks for them.
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        num_players: int = 2,
+        opponents: Opponent | Sequence[Opponent] = "random",
+        seat: int | None = None,
+        reward: str = "win",
+        on_illegal: str = "forfeit",
+        seed: int | None = None,
+        record: bool = False,
+        **variant: Any,
+    ) -> None:
+        self.variant = Variant.from_fields(num_players=num_players, **variant)
+        self.games = SingleSeatGames(
+            num_envs, self.variant, opponents, seat, reward, on_illegal, record
+        )
+        super().__init__(self.games.batch.num_games)
+        self._all_rows = np.arange(self.num_envs)
+        self._returns = np.zeros(self.num_envs)
+        self._lengths = np.zeros(self.num_envs, np.int64)
+        if seed is not None:
+            self.seed(seed)
+
+    def seed(self, seed: int | None = None) -> Sequence[int | None]:
+        """Begin all streams anew from one seed, 0 to 2^64 - 1; None takes one at random.
+
+        Neighbouring seeds share no stream, unlike those of `make_vec_env`.
+        """
+        number = as_seed(seed)
+        streams = streams_of(number, self.num_envs)
+        self.games.seed(streams, np.random.default_rng(number))
+        return [number] * self.num_envs
+
+    def reset(self) -> npt.NDArray[np.float32]:
+        """Begin new games; observations (B, 253) float32."""
+        self.games.deal(self._all_rows)
+        self._returns[:] = 0
+        self._lengths[:] = 0
+        return self.games.batch.observations.copy()
+
+    def step_wait(self) -> Step:
+        """Carry them out: observations (B, 253), rewards (B,), dones (B,), infos."""
+        games = self.games
+        games.step(self._actions, self._all_rows)
+        rewards, dones = games.rewards.copy(), games.terminated.copy()
+        self._returns += rewards
+        self._lengths += 1
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        ended = np.flatnonzero(dones)
+        if len(ended):
+            last = games.batch.observations[ended]
+            for k, row in enumerate(ended):
+                infos[row] = self._last_info(int(row), last[k])
+            games.deal(ended)
+            self._returns[ended] = 0
+            self._lengths[ended] = 0
+        return games.batch.observations.copy(), rewards, dones, infos
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """The legal actions of all games, (B, 18) bool."""
+        self.games.check_begun()
+        return self.games.batch.masks.copy()
+
+    def get_state(self) -> State:
+        """The games, their streams and how far they are; see `AllesKaeseEnv.get_state`.
+
+        Raises:
+            gymnasium.error.ResetNeeded: there are no games yet.
+        """
+        return make_state(
+            "AllesKaeseVecEnv",
+            games=self.games.get_state(),
+            returns=self._returns.copy(),
+            lengths=self._lengths.copy(),
+        )
+
+    def set_state(self, state: State) -> npt.NDArray[np.float32]:
+        """Go on from a state of an environment with the same arguments; observations (B, 253).
+
+        Raises:
+            ValueError: the state is of another version, other rules or another number of games,
+                or none that can occur.
+        """
+        open_state(state, "AllesKaeseVecEnv", ("games", "returns", "lengths"))
+        returns = checked_array(state, "returns", self._returns, -2, 2)
+        lengths = checked_array(state, "lengths", self._lengths, 0, 2**16)
+        self.games.set_state(state["games"])
+        self._returns[:] = returns
+        self._lengths[:] = lengths
+        return self.games.batch.observations.copy()
+
+    def set_opponents(
+        self, opponents: Sequence[Opponent], weights: Sequence[float] | None = None
+    ) -> None:
+        """Change who plays from the next deals on, see `SingleSeatGames.set_opponents`."""
+        self.games.set_opponents(opponents, weights)
+
+    def replay(self, row: int = 0, **options: Any) -> Replay:
+        """A game as it went up to now, with ``record=True``; see `GameBatch.replay`."""
+        return self.games.batch.replay(row, **options)
+
+    def _last_info(self, row: int, observation: npt.NDArray[np.float32]) -> dict[str, Any]:
+        info = {
+            "terminal_observation": observation,
+            "TimeLimit.truncated": False,
+            "episode": {"r": float(self._returns[row]), "l": int(self._lengths[row]), "t": 0.0},
+        }
+        if self.games.illegal[row]:
+            info["illegal_action"] = True
+        return info
+
+
+class JoinedVecEnv(BatchedVecEnv):
+    """Several `AllesKaeseVecEnv` as one, such as games with 2 and games with 4 players.
+
+    Args:
+        parts: in the order of their games.
+
+    Raises:
+        ValueError: there is no part.
+    """
+
+    def __init__(self, parts: Sequence[AllesKaeseVecEnv]) -> None:
+        if not parts:
+            raise ValueError("parts is empty; allowed: one AllesKaeseVecEnv or more")
+        self.parts = list(parts)
+        super().__init__(sum(part.num_envs for part in self.parts))
+        ends = np.cumsum([part.num_envs for part in self.parts])
+        self._rows = [
+            slice(end - part.num_envs, end) for part, end in zip(self.parts, ends, strict=True)
+        ]
+
+    def seed(self, seed: int | None = None) -> Sequence[int | None]:
+        """Begin all streams anew; each part gets a seed of its own that follows from this one."""
+        number = as_seed(seed)
+        streams = streams_of(number, len(self.parts))
+        for part, stream in zip(self.parts, streams, strict=True):
+            part.seed(int(stream))
+        return [number] * self.num_envs
+
+    def reset(self) -> npt.NDArray[np.float32]:
+        """Begin new games; observations (B, 253) float32."""
+        return np.concatenate([part.reset() for part in self.parts])
+
+    def step_wait(self) -> Step:
+        """Carry the actions out: observations (B, 253), rewards (B,), dones (B,), infos."""
+        for part, rows in zip(self.parts, self._rows, strict=True):
+            part.step_async(self._actions[rows])
+        steps = [part.step_wait() for part in self.parts]
+        observations, rewards, dones = (
+            np.concatenate([step[k] for step in steps]) for k in range(3)
+        )
+        return observations, rewards, dones, [info for step in steps for info in step[3]]
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """The legal actions of all games, (B, 18) bool."""
+        return np.concatenate([part.action_masks() for part in self.parts])
+
+    def get_state(self) -> State:
+        """The states of all parts."""
+        return make_state("JoinedVecEnv", parts=[part.get_state() for part in self.parts])
+
+    def set_state(self, state: State) -> npt.NDArray[np.float32]:
+        """Go on from a state of the same parts; observations (B, 253).
+
+        Raises:
+            ValueError: the state is of other parts, or of what `AllesKaeseVecEnv` does not take;
+                then parts before that one have changed already.
+        """
+        states = open_state(state, "JoinedVecEnv", ("parts",))["parts"]
+        if not isinstance(states, list) or len(states) != len(self.parts):
+            raise ValueError(f"state has parts of another number; allowed: {len(self.parts)}")
+        both = zip(self.parts, states, strict=True)
+        return np.concatenate([part.set_state(one) for part, one in both])
+
+    def set_opponents(
+        self, opponents: Sequence[Opponent], weights: Sequence[float] | None = None
+    ) -> None:
+        """Change who plays in every part from the next deals on."""
+        for part in self.parts:
+            part.set_opponents(opponents, weights)

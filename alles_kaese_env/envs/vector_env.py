@@ -1,0 +1,268 @@
+"""The native Gymnasium VectorEnv: many games in one compiled loop, one seat of each learns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from alles_kaese_env.actions import as_actions
+from alles_kaese_env.agent import Opponent
+from alles_kaese_env.core.records import (
+    NUM_ACTIONS,
+)
+from alles_kaese_env.observation import OBSERVATION
+from alles_kaese_env.replay.game import Perspective, Replay
+from alles_kaese_env.seeding import as_seed, drawn_streams, streams_of, streams_of_each
+from alles_kaese_env.single_seat import SingleSeatGames
+from alles_kaese_env.state import State
+from alles_kaese_env.variant import Variant
+from alles_kaese_env.viewer.renderer import RENDER_FPS, Frame, Renderer
+
+Info = dict[str, Any]
+Flags = npt.NDArray[np.bool_]
+
+
+class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int64], Any]):
+    """`AllesKaeseEnv` for many games at once.
+
+    Given the same seeds, game i is the same as the single environment with ``seeds[i]``, step by
+    step, as long as the opponents are deterministic or "random" (others draw from one generator).
+
+    Args:
+        num_envs: how many games, B below.
+        autoreset_mode: `AutoresetMode` or its value: NEXT_STEP, SAME_STEP or DISABLED, as
+            Gymnasium defines them.
+        num_players, opponents, seat, reward, on_illegal, **variant: as in `AllesKaeseEnv`. With
+            ``on_illegal="raise"`` no game is changed when one of the actions is illegal.
+        render_mode, perspective: as in `AllesKaeseEnv`, without a window.
+        record: write down every game for `replay`; then `render` shows more than the last turn.
+
+    `reset(seed=...)` takes one seed for all games (their streams are words of one
+    `SeedSequence`, so neighbouring seeds share none), or a sequence of B seeds or Nones.
+    `reset(options={"reset_mask": (B,) bool})` begins new games in these rows only.
+
+    ``infos["action_mask"]``: int8 (B, 18). `action_masks()`: bool (B, 18).
+
+    Raises:
+        ValueError: an argument, a seed, an option or the actions are not what is allowed.
+    """
+
+    metadata = {  # noqa: RUF012 - as Gymnasium has it
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": RENDER_FPS,
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        num_players: int = 2,
+        opponents: Opponent | Sequence[Opponent] = "random",
+        seat: int | None = None,
+        reward: str = "win",
+        on_illegal: str = "forfeit",
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        render_mode: str | None = None,
+        perspective: Perspective | None = None,
+        record: bool = False,
+        **variant: Any,
+    ) -> None:
+        self.variant = Variant.from_fields(num_players=num_players, **variant)
+        modes: Any = self.metadata["render_modes"]
+        self._renderer = Renderer(render_mode, perspective, self.variant, modes)
+        self._games = SingleSeatGames(
+            num_envs, self.variant, opponents, seat, reward, on_illegal, record
+        )
+        self.num_envs = self._games.batch.num_games
+        self.render_mode = render_mode
+        self.autoreset_mode = checked_mode(autoreset_mode)
+        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
+        self.single_observation_space = OBSERVATION.space()
+        self.single_action_space = gymnasium.spaces.Discrete(NUM_ACTIONS)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self._all_rows = np.arange(self.num_envs)
+        self._is_over = np.zeros(self.num_envs, bool)
+        self._is_seeded = False
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[npt.NDArray[np.float32], Info]:
+        """Begin new games, in all rows or in those of ``options["reset_mask"]``."""
+        which = self._reset_mask(options)
+        rows = np.flatnonzero(which)
+        self._seed(seed, rows)
+        self._games.deal(rows)
+        self._is_over &= ~which
+        return self._observations(), self._infos(which)
+
+    def step(
+        self, actions: npt.ArrayLike
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64], Flags, Flags, Info]:
+        """Act in each game; how ended games begin anew is up to the autoreset mode."""
+        chosen = self._checked_actions(actions)
+        playing = np.flatnonzero(~self._is_over)
+        ended_before = np.flatnonzero(self._is_over)
+        self._games.step(chosen[playing], playing)
+        if len(ended_before):
+            self._games.deal(ended_before)
+        rewards = self._games.rewards.astype(np.float64)
+        terminated = self._games.terminated.copy()
+        infos = self._final_infos(terminated)
+        if self.autoreset_mode == AutoresetMode.SAME_STEP:
+            if terminated.any():
+                self._games.deal(np.flatnonzero(terminated))
+        else:
+            self._is_over = terminated.copy()
+        infos |= self._infos(np.ones(self.num_envs, bool))
+        truncated = np.zeros(self.num_envs, bool)
+        return self._observations(), rewards, terminated, truncated, infos
+
+    def get_state(self) -> State:
+        """The games, their random streams and how far they are; see `AllesKaeseEnv.get_state`.
+
+        Raises:
+            gymnasium.error.ResetNeeded: there are no games yet.
+        """
+        return self._games.get_state()
+
+    def set_state(self, state: State) -> tuple[npt.NDArray[np.float32], Info]:
+        """Go on from a state of an environment with the same arguments, as from `reset`.
+
+        Raises:
+            ValueError: the state is of another version, other rules or another number of games,
+                or none that can occur.
+        """
+        if not self._is_seeded:
+            self._games.rng = self.np_random
+        self._games.set_state(state)
+        self._is_over = self._games.terminated.copy()
+        self._is_seeded = True
+        return self._observations(), self._infos(np.ones(self.num_envs, bool))
+
+    def action_masks(self) -> Flags:
+        """The legal actions of each game, (B, 18) bool."""
+        self._games.check_begun()
+        return self._games.batch.masks.copy()
+
+    def render(self) -> tuple[Frame | None, ...] | None:  # type: ignore[override]
+        """Each game as its learner, or ``perspective``, sees it: texts or arrays."""
+        if self.render_mode is None:
+            gymnasium.logger.warn('render was called without a render_mode; allowed: "rgb_array"')
+            return None
+        self._games.check_begun()
+        batch, seats = self._games.batch, self._games.seats.tolist()
+        return tuple(self._renderer.render(batch, row, seat) for row, seat in enumerate(seats))
+
+    def replay(self, row: int = 0, **options: Any) -> Replay:
+        """A game as it went up to now, with ``record=True``; see `GameBatch.replay`."""
+        return self._games.batch.replay(row, **options)
+
+    def _seed(self, seed: Any, rows: npt.NDArray[np.int64]) -> None:
+        """Begin the streams of these rows anew; without a seed they go on."""
+        if isinstance(seed, (Sequence, np.ndarray)) and not isinstance(seed, str):
+            words = self._streams_of_list(seed)
+        else:
+            number = as_seed(seed)
+            if number is None and self._is_seeded:
+                return
+            self._np_random, self._np_random_seed = gymnasium.utils.seeding.np_random(number)
+            if number is None:
+                words = drawn_streams(self._np_random, self.num_envs)
+            else:
+                words = streams_of(number, self.num_envs)
+        streams = self._games.batch.streams.copy()
+        which = rows if self._is_seeded else self._all_rows
+        streams[which] = words[which]
+        self._games.seed(streams, self.np_random)
+        self._is_seeded = True
+
+    def _streams_of_list(self, seeds: Any) -> npt.NDArray[np.uint64]:
+        """A stream for each seed; None leaves a game its own."""
+        shape = np.asarray(seeds, object).shape
+        if shape != (self.num_envs,):
+            raise ValueError(
+                f"seed has shape {shape}; allowed: one seed, or one for each of "
+                f"{self.num_envs} games"
+            )
+        numbers = [as_seed(seed) for seed in seeds]
+        words = self._games.batch.streams.copy()
+        given = [number for number in numbers if number is not None]
+        words[[number is not None for number in numbers]] = streams_of_each(given)
+        if given:
+            self._np_random, self._np_random_seed = np.random.default_rng(given), -1
+        return words
+
+    def _reset_mask(self, options: dict[str, Any] | None) -> Flags:
+        for name in options or {}:
+            if name != "reset_mask":
+                raise ValueError(f"options has {name!r}; allowed: 'reset_mask'")
+        if not options:
+            return np.ones(self.num_envs, bool)
+        mask = options["reset_mask"]
+        is_mask = isinstance(mask, np.ndarray) and mask.dtype == bool
+        if not is_mask or mask.shape != (self.num_envs,) or not mask.any():
+            raise ValueError(
+                f"options['reset_mask'] is {mask!r}; "
+                f"allowed: a bool array ({self.num_envs},) with a True in it"
+            )
+        return mask
+
+    def _checked_actions(self, actions: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        if self.autoreset_mode == AutoresetMode.DISABLED and self._is_over.any():
+            row = int(np.flatnonzero(self._is_over)[0])
+            raise ValueError(f"game {row} is over; reset it before the next step")
+        chosen = np.array(actions)
+        if chosen.shape == (self.num_envs,):
+            chosen[self._is_over] = 0  # the action of a step that only begins a game counts not
+        return as_actions(chosen, self.num_envs)
+
+    def _observations(self) -> npt.NDArray[np.float32]:
+        return self._games.batch.observations.copy()
+
+    def _infos(self, which: Flags) -> Info:
+        """The info of each game in ``which``, as `VectorEnv._add_info` would put it together."""
+        infos = {
+            "action_mask": np.where(which[:, None], self._games.batch.masks, False).astype(np.int8),
+            "_action_mask": which.copy(),
+        }
+        illegal = self._games.illegal & which
+        if illegal.any():
+            infos |= {"illegal_action": illegal, "_illegal_action": illegal.copy()}
+        return infos
+
+    def _final_infos(self, ended: Flags) -> Info:
+        """SAME_STEP: the last observation and info of each game that has just ended."""
+        if self.autoreset_mode != AutoresetMode.SAME_STEP or not ended.any():
+            return {}
+        last = np.full(self.num_envs, None, object)
+        for row in np.flatnonzero(ended):
+            last[row] = self._games.batch.observations[row].copy()
+        return {
+            "final_obs": last,
+            "_final_obs": ended.copy(),
+            "final_info": self._infos(ended),
+            "_final_info": ended.copy(),
+        }
+
+
+def checked_mode(mode: Any) -> AutoresetMode:
+    """`mode` as an `AutoresetMode`.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return AutoresetMode(mode)
+    except ValueError:
+        allowed = ", ".join(repr(one.value) for one in AutoresetMode)
+        raise ValueError(f"autoreset_mode is {mode!r}; allowed: {allowed}") from None

@@ -1,0 +1,411 @@
+"""Many games at once, all seats in the caller's hands: the native face."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from alles_kaese_env.actions import as_whole_numbers, illegal_action
+from alles_kaese_env.core.loops import (
+    act_games,
+    advance_games,
+    chance_games,
+    clear_games,
+    deal_games,
+    first_illegal,
+    inform_games,
+    observe_games,
+    random_actions,
+    sample_games,
+    try_games,
+)
+from alles_kaese_env.core.observe import (
+    OBSERVATION_RECORD,
+    OBSERVATION_SIZE,
+)
+from alles_kaese_env.core.records import (
+    DECISION,
+    GAME,
+    MASK,
+    NUM_ACTIONS,
+    STREAM,
+)
+from alles_kaese_env.replay.game import Perspective, Replay
+from alles_kaese_env.replay.recorder import Recorder
+from alles_kaese_env.scripted import ScriptedDeal
+from alles_kaese_env.seeding import MAX_SEED, streams_of
+from alles_kaese_env.state import (
+    State,
+    checked_array,
+    checked_games,
+    checked_variant,
+    make_state,
+    open_state,
+)
+from alles_kaese_env.variant import Variant, whole_number
+
+Rows = npt.NDArray[np.int64]
+
+
+def as_records(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[np.void]:
+    """A contiguous array (B,) or (B, n) as (B,) records over the same memory."""
+    return array.view(dtype).reshape(len(array))
+
+
+class GameBatch:
+    """Games of one variant, stepped together.
+
+    Game i is the same whatever the number of games and threads: it has a random stream of its
+    own, which belongs to the seed and to i. A record holds no future.
+
+    Args:
+        num_games: how many games, B below.
+        variant: their rules; P is its number of players.
+        seed: 0 to 2^64 - 1, or None for one from the operating system.
+        threads: how many threads share the work of a call. More than one pays from some
+            thousand games on.
+        autoreset: deal games anew in the step that ends them.
+        record: write down every game for `replay`. Steps then go outcome by outcome, much slower,
+            to the same games.
+
+    Attributes (arrays of the batch, rewritten by `step`, `reset` and `set_state`; copy what you
+    want to keep, and write into none of them):
+        games: the records, (B,) of `GAME`. `GAME_FIELDS` says who may see what.
+        streams: the random streams, (B,) uint64.
+        seats: whose turn it is, (B,) int64; where a game is over, whose turn ended it.
+        observations: what that seat knows, (B, 253) float32, see `OBSERVATION`.
+        masks: what it may do, (B, 18) bool; all False where a game is over.
+        over: which games the last step ended, (B,) bool; without autoreset, which are over.
+        payoffs: RULES P5 for every seat of the games in ``over``, (B, P) float32, else 0.
+
+    Raises:
+        ValueError: an argument is not what is allowed.
+
+    Example:
+        >>> batch = GameBatch(1024, Variant(num_players=4), seed=0, autoreset=True)
+        >>> for _ in range(100):
+        ...     batch.step(batch.random_actions())
+        >>> batch.observations.shape, batch.payoffs.shape
+        ((1024, 253), (1024, 4))
+    """
+
+    def __init__(
+        self,
+        num_games: int,
+        variant: Variant | None = None,
+        *,
+        seed: int | None = None,
+        threads: int = 1,
+        autoreset: bool = False,
+        record: bool = False,
+    ) -> None:
+        self.num_games = whole_number("num_games", num_games, 1, 2**31 - 1)
+        self.variant = Variant() if variant is None else variant
+        self.threads = whole_number("threads", threads, 1, 1024)
+        self.autoreset = bool(autoreset)
+        self.streams = streams_of(seed, num_games)
+        self.games = np.zeros(num_games, GAME)
+        self.seats = np.zeros(num_games, np.int64)
+        self.observations = np.zeros((num_games, OBSERVATION_SIZE), np.float32)
+        self.masks = np.zeros((num_games, NUM_ACTIONS), bool)
+        self.over = np.zeros(num_games, bool)
+        self.payoffs = np.zeros((num_games, self.variant.num_players), np.float32)
+        self._legal = np.zeros(num_games, np.int64)  # the masks as bits
+        self._all_rows = np.arange(num_games)
+        self.script: ScriptedDeal | None = None
+        self.recorder = Recorder(num_games) if record else None
+        self._pool: ThreadPoolExecutor | None = None
+        self._pool_pid = 0
+        self._bind()
+        self.reset()
+
+    def __len__(self) -> int:
+        return self.num_games
+
+    def __repr__(self) -> str:
+        return f"GameBatch({self.num_games}, {self.variant})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        derived = {"_pool": None, "views": None, "stream_records": None, "mask_records": None}
+        return {**self.__dict__, **derived}  # threads and views are neither copied nor pickled
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._bind()
+
+    def reset(
+        self,
+        rows: npt.ArrayLike | None = None,
+        *,
+        seed: int | None = None,
+        script: ScriptedDeal | None = None,
+    ) -> None:
+        """Deal new games.
+
+        Args:
+            rows: which games, whole numbers or a mask (B,) bool; all of them if None.
+            seed: begin the streams of all games anew from this seed; None goes on with them.
+            script: deal this; for a batch of one game only.
+
+        Raises:
+            ValueError: a row or the seed is not what is allowed, or a script meets many games.
+        """
+        if script is not None and self.num_games > 1:
+            raise ValueError(f"script is given for {self.num_games} games; allowed: for 1 game")
+        which = self._rows(rows)
+        if seed is not None:
+            self.streams[:] = streams_of(seed, self.num_games)
+        self.deal(which, script)
+        self.look(which)
+
+    def step(self, actions: npt.ArrayLike, rows: npt.ArrayLike | None = None) -> None:
+        """Let the seat to move of each game act, and chance happen up to the next decision.
+
+        Args:
+            actions: whole numbers from 0 to 17, one a game, or one a row of ``rows``.
+            rows: which games, whole numbers or a mask (B,) bool; all of them if None.
+
+        Raises:
+            ValueError: an action is illegal or no action, or a game is over. No game is changed.
+        """
+        which = self._rows(rows)
+        chosen = as_whole_numbers(actions, len(which))
+        self.check(chosen, which)
+        if not self.goes_by_outcomes:
+            self._share(which, lambda part: self._advance(which[part], chosen[part]))
+            return
+        self.attempt(chosen, which, np.zeros(self.num_games, bool))
+        self.look(which)
+        if self.autoreset and self.script is None:
+            self._deal_what_ended(which[self.over[which]])
+
+    def random_actions(self, rows: npt.ArrayLike | None = None) -> npt.NDArray[np.int64]:
+        """A random legal action for each row, drawn from the game's stream; 0 where it is over."""
+        which = self._rows(rows)
+        actions = np.zeros(len(which), np.int64)
+        random_actions(self._legal, self.stream_records, which, actions)
+        return actions
+
+    def observe(self, seats: npt.ArrayLike | None = None) -> npt.NDArray[np.float32]:
+        """What a seat of each game knows now, a new array (B, 253) float32.
+
+        Args:
+            seats: a seat for all games or one for each, (B,); the seat to move if None.
+
+        Raises:
+            ValueError: there is no such seat.
+        """
+        if seats is None:
+            return self.observations.copy()
+        who = np.array(np.broadcast_to(np.asarray(seats, np.int64), self.num_games))
+        for seat in (who.min(), who.max()):
+            whole_number("seats", seat, 0, self.variant.num_players - 1)
+        observations = np.zeros_like(self.observations)
+        observe_games(
+            self.games, self.variant.rules, who, as_records(observations, OBSERVATION_RECORD)
+        )
+        return observations
+
+    def get_state(self) -> State:
+        """A copy of the games and their streams for `set_state`, plain data (see `state.py`).
+
+        It holds more than any seat knows, and no script. ``over`` and ``payoffs`` of the last
+        step belong to it only as far as they follow from the games.
+        """
+        return make_state(
+            "GameBatch",
+            variant=asdict(self.variant),
+            games=self.games.copy(),
+            streams=self.streams.copy(),
+        )
+
+    def set_state(self, state: State) -> None:
+        """Go on from a state of `get_state`, of a batch of the same size and variant.
+
+        Raises:
+            ValueError: the state is of another version, variant or number of games, or holds what
+                cannot occur. Nothing is changed then.
+        """
+        games, streams = self.checked_state(state)
+        self.games[:] = games
+        self.streams[:] = streams
+        self.script = None
+        if self.recorder is not None:
+            self.recorder.lose_track()
+        self.look(self._all_rows)
+
+    def replay(
+        self,
+        row: int = 0,
+        *,
+        perspective: Perspective = "public",
+        previous: bool = False,
+        names: Sequence[str] = (),
+    ) -> Replay:
+        """A game as it went up to now, to be saved or stepped through.
+
+        Args:
+            row: which game.
+            perspective: "public" for what everybody saw; a seat for what that seat saw; "all" for
+                everything, private knowledge of all seats included.
+            previous: the game before the present one of this row, where games begin anew.
+            names: who sits on each seat, for people.
+
+        Raises:
+            ValueError: the batch was made without ``record=True``, there is no such game or
+                perspective, or the game did not begin in this batch (`set_state`).
+        """
+        if self.recorder is None:
+            raise ValueError("no game was recorded; allowed: replay() of what has record=True")
+        number = whole_number("row", row, 0, self.num_games - 1)
+        recording = self.recorder.previous[number] if previous else self.recorder.present[number]
+        if recording is None:
+            raise ValueError(f"row {number} has no previous game; allowed: previous=False")
+        if not recording.is_whole:
+            raise ValueError(
+                f"the deal of game {number} is not recorded, since its state was set; "
+                "allowed: replay() after the next reset"
+            )
+        who = names or recording.names
+        return Replay(self.variant, recording.events, names=who).seen_by(perspective)
+
+    def _rows(self, rows: npt.ArrayLike | None) -> Rows:
+        if rows is None:
+            return self._all_rows
+        which = np.asarray(rows)
+        if which.dtype == bool and which.shape == (self.num_games,):
+            return np.flatnonzero(which)
+        if which.ndim != 1 or (which.size and which.dtype.kind not in "iu"):
+            raise ValueError(
+                f"rows has shape {which.shape} and type {which.dtype}; "
+                f"allowed: a list of whole numbers, or a mask of shape ({self.num_games},)"
+            )
+        if which.size and not 0 <= which.min() <= which.max() < self.num_games:
+            raise ValueError(f"rows is {rows!r}; allowed: numbers from 0 to {self.num_games - 1}")
+        if len(np.unique(which)) != len(which):
+            raise ValueError(f"rows is {rows!r}; allowed: every number once")
+        return which.astype(np.int64)
+
+    # What follows is for faces that stand on a batch: rows are int64 and known to be right.
+
+    def checked_state(self, state: State) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint64]]:
+        """The games and the streams of a state, if `set_state` may take it; else `ValueError`."""
+        open_state(state, "GameBatch", ("variant", "games", "streams"))
+        checked_variant(state, self.variant)
+        games = checked_games(state, self.num_games, self.variant)
+        return games, checked_array(state, "streams", self.streams, 0, MAX_SEED)
+
+    @property
+    def goes_by_outcomes(self) -> bool:
+        """Whether somebody wants to say or to know each chance outcome."""
+        return self.script is not None or self.recorder is not None
+
+    def _bind(self) -> None:
+        """Make the records that the engine takes in place of some arrays, over their memory."""
+        self.stream_records = as_records(self.streams, STREAM)
+        self.mask_records = as_records(self.masks, MASK)
+        self.views = (
+            self.over,
+            self.payoffs,
+            self.seats,
+            self._legal,
+            self.mask_records,
+            as_records(self.observations, OBSERVATION_RECORD),
+        )
+
+    def deal(self, rows: Rows, script: ScriptedDeal | None = None) -> None:
+        """`reset`, without a look at the games."""
+        if script is not None and self.num_games > 1:
+            raise ValueError(f"script is given for {self.num_games} games; allowed: for 1 game")
+        self.script = script
+        if not self.goes_by_outcomes:
+            deal_games(self.games, self.stream_records, self.variant.rules, rows)
+            return
+        if self.recorder is not None:
+            self.recorder.begin(rows)
+        clear_games(self.games, self.variant.rules, rows)
+        self._run_chance(rows)
+
+    def check(self, actions: npt.NDArray[np.int64], rows: Rows) -> None:
+        """Raise `ValueError` if an action is illegal."""
+        wrong = first_illegal(self._legal, rows, actions)
+        if wrong >= 0:
+            row = int(rows[wrong])
+            raise illegal_action(int(actions[wrong]), self.masks[row], f" of game {row}")
+
+    def attempt(
+        self, actions: npt.NDArray[np.int64], rows: Rows, illegal: npt.NDArray[np.bool_]
+    ) -> None:
+        """Let the seat to move act in each row, without a look at the games after it.
+
+        ``illegal`` (B,) says afterwards where the action was illegal and nothing was changed.
+        """
+        args = self.games, self.stream_records, self.variant.rules, rows, actions, illegal
+        if not self.goes_by_outcomes:
+            try_games(*args)
+            return
+        act_games(*args)
+        if self.recorder is not None:
+            is_legal = ~illegal[rows]
+            self.recorder.decide(rows[is_legal], actions[is_legal])
+        self._run_chance(rows)
+
+    def look(self, rows: Rows, seats: npt.NDArray[np.int64] | None = None) -> None:
+        """Bring all that follows from the records up to date.
+
+        Args:
+            rows: which games.
+            seats: who looks, (B,); the seat to move if None.
+        """
+        if seats is None:
+            self.seats[rows] = self.games["seat"][rows]
+        else:
+            self.seats[rows] = seats[rows]
+        inform_games(self.games, self.variant.rules, rows, *self.views)
+
+    def _advance(self, rows: Rows, actions: npt.NDArray[np.int64]) -> None:
+        rules, autoreset = self.variant.rules, self.autoreset
+        advance_games(self.games, self.stream_records, rules, rows, actions, autoreset, *self.views)
+
+    def _deal_what_ended(self, rows: Rows) -> None:
+        """Deal anew after a look at the end, and keep ``over`` and ``payoffs`` of the end."""
+        payoffs = self.payoffs[rows]
+        self.deal(rows)
+        self.look(rows)
+        self.over[rows] = True
+        self.payoffs[rows] = payoffs
+
+    def _run_chance(self, rows: Rows) -> None:
+        """Let chance have what the script says or what is drawn, up to the next decisions."""
+        rules = self.variant.rules
+        while len(rows := rows[self.games["phase"][rows] < DECISION]):
+            outcomes = np.zeros(len(rows), np.int64)
+            scripted = None if self.script is None else self.script.outcome(self.games[0])
+            if scripted is None:
+                sample_games(self.games, self.stream_records, rules, rows, outcomes)
+            else:
+                outcomes[0] = scripted
+            if self.recorder is not None:
+                self.recorder.happen(rows, outcomes)
+            chance_games(self.games, rules, rows, outcomes)
+
+    def _share(self, rows: Rows, work: Callable[[slice], None]) -> None:
+        """Do the work on all rows, in equal parts by the threads."""
+        if self.threads == 1 or len(rows) < self.threads:
+            work(slice(0, len(rows)))
+            return
+        if self._pool is None or self._pool_pid != os.getpid():  # threads do not survive a fork
+            self._pool = ThreadPoolExecutor(self.threads - 1)
+            self._pool_pid = os.getpid()
+        bounds = np.linspace(0, len(rows), self.threads + 1).astype(int)
+        own, *others = map(slice, bounds[:-1], bounds[1:])
+        waiting = [self._pool.submit(work, part) for part in others]
+        work(own)
+        for one in waiting:
+            one.result()

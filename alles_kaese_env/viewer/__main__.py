@@ -1,0 +1,114 @@
+"""The command that shows a replay: in the terminal, in a window, as a page, as a film.
+
+Example:
+    python -m alles_kaese_env.replay game.json --html game.html --open
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+
+from alles_kaese_env.command_line import MISSING, Parser, needs_extra
+from alles_kaese_env.replay.file import load
+from alles_kaese_env.replay.game import Replay
+from alles_kaese_env.viewer.page import save_page
+from alles_kaese_env.viewer.words import describe_end, describe_perspective, describe_turn
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    if options.open and not options.html:
+        parser.error("--open is given without --html FILE")
+    try:
+        replay = load(options.file)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    say(f"{options.file}: {describe_perspective(replay)}")
+    try:
+        is_written = export(replay, options)
+    except OSError as error:
+        parser.error(str(error))
+    except MISSING as error:
+        parser.error(needs_extra("--gif and --mp4", "render", error))
+    if is_written:
+        return 0
+    return show(replay, parser, is_window=options.window)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = Parser(
+        prog="python -m alles_kaese_env.replay",
+        description="Step through a game that was saved: in the terminal (keys: left, right, "
+        "Home, End, space, q), in a window, or in a browser.",
+        epilog="example: python -m alles_kaese_env.replay game.json --html game.html --open",
+    )
+    add = parser.add_argument
+    add("file", type=Path, metavar="FILE", help="a replay, such as agents.play --save writes it")
+    add("--window", action="store_true", help="in a window, with the same keys")
+    add("--html", type=Path, metavar="OUT", help="write a page with a slider, all in one file")
+    add("--open", action="store_true", help="and show it in the browser")
+    add("--gif", type=Path, metavar="OUT", help="write an animated picture")
+    add("--mp4", type=Path, metavar="OUT", help="write a film")
+    return parser
+
+
+def say(words: str) -> None:
+    """Tell the person, not the pipe."""
+    print(words, file=sys.stderr)
+
+
+def export(replay: Replay, options: argparse.Namespace) -> bool:
+    """Write the files that were asked for; whether there were any."""
+    if options.gif or options.mp4:
+        from alles_kaese_env.viewer.film import save_gif, save_mp4
+
+        for path, save_film in ((options.gif, save_gif), (options.mp4, save_mp4)):
+            if path:
+                save_film(replay, path)
+                say(f"wrote {path}")
+    if options.html:
+        save_page(replay, options.html)
+        say(f"wrote {options.html}")
+    if options.open:
+        webbrowser.open(options.html.resolve().as_uri())
+    return bool(options.gif or options.mp4 or options.html)
+
+
+def show(
+    replay: Replay, parser: argparse.ArgumentParser, *, is_window: bool, is_playing: bool = False
+) -> int:
+    """Let a person step through a replay; the turns as lines where the output is no terminal."""
+    if is_window:
+        try:
+            from alles_kaese_env.viewer.window import show_in_window
+        except MISSING as error:
+            parser.error(needs_extra("--window", "render", error))
+        return show_in_window(replay, is_playing=is_playing)
+    if not sys.stdout.isatty():
+        print_turns(replay)
+        return 0
+    try:
+        from alles_kaese_env.viewer.terminal import ReplayApp
+    except MISSING as error:
+        parser.error(needs_extra("the terminal", "play", error))
+    app = ReplayApp(replay, is_playing=is_playing)
+    app.run()
+    return app.return_code or 0
+
+
+def print_turns(replay: Replay) -> None:
+    """A line for each turn, and one for the end."""
+    for number in range(len(replay.turns)):
+        print(f"{number + 1:>3} {describe_turn(replay, number)}")
+    print(f"    {describe_end(replay)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,339 @@
+"""The table as a picture, from a view: it can show nothing that the observer may not know.
+
+Needs the extra ``render``; no display, except for `Window`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from alles_kaese_env.core.records import (
+    CHEESE,
+    TAKE,
+    TRAP,
+    UNSEEN,
+)
+from alles_kaese_env.replay.game import ALL, PUBLIC
+from alles_kaese_env.viewer import art
+from alles_kaese_env.viewer.art import GOLD, GREEN, INK, MUTED, RED, WHITE, pygame
+from alles_kaese_env.viewer.text import PAST
+from alles_kaese_env.viewer.view import Event, View
+
+SIZE = (1024, 640)
+CARD, GAP, ROW_TOP = (100, 140), 14, 92
+LEFT = pygame.Rect(28, 308, 670, 312)  # the seats
+RIGHT = pygame.Rect(730, 308, 266, 312)  # what was done
+PANEL, PANEL_EDGE = (255, 255, 255, 16), (255, 255, 255, 34)
+GRID = {2: (1, 2), 3: (1, 3), 4: (2, 2), 5: (2, 3), 6: (2, 3)}  # columns and rows of seats
+MOST_PIPS = 6  # a trap limit above is written in figures
+
+
+def frame(view: View) -> npt.NDArray[np.uint8]:
+    """The table as an array (640, 1024, 3) uint8 of red, green and blue."""
+    pixels = np.frombuffer(pygame.image.tobytes(draw(view), "RGB"), np.uint8)
+    return pixels.reshape(SIZE[1], SIZE[0], 3).copy()  # the bytes themselves are read-only
+
+
+def draw(view: View) -> pygame.Surface:
+    """The table as a new surface of `SIZE`."""
+    canvas = pygame.Surface(SIZE)
+    canvas.blit(art.background(*SIZE), (0, 0))
+    _header(canvas, view)
+    for slot in range(len(view.row)):
+        _slot(canvas, view, slot)
+    _reserve(canvas, view)
+    _die(canvas, view)
+    _discards(canvas, view)
+    for seat in range(view.num_players):
+        _seat(canvas, view, seat)
+    _events(canvas, view)
+    return canvas
+
+
+def slot_rect(slot: int, row_size: int) -> pygame.Rect:
+    """Where the card of a slot lies in the picture."""
+    width = row_size * CARD[0] + (row_size - 1) * GAP
+    left = LEFT.centerx - width // 2
+    return pygame.Rect(left + slot * (CARD[0] + GAP), ROW_TOP, *CARD)
+
+
+class Window:
+    """A window on the screen that shows one picture after the other; it opens with the first."""
+
+    def __init__(self, title: str, frames_a_second: float) -> None:
+        self._title, self._rate = title, frames_a_second
+        self._screen: pygame.Surface | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy is a window that is not open."""
+        return Window, (self._title, self._rate)
+
+    def show(self, view: View) -> None:
+        """Show a table, and wait for the rate of frames."""
+        if self._screen is None:
+            pygame.display.init()
+            self._screen = pygame.display.set_mode(SIZE)
+            pygame.display.set_caption(self._title)
+            self._clock = pygame.time.Clock()
+        self._screen.blit(draw(view), (0, 0))
+        pygame.event.pump()
+        pygame.display.flip()
+        self._clock.tick(self._rate)
+
+    def close(self) -> None:
+        """Close the window, if it is open."""
+        if self._screen is not None:
+            pygame.display.quit()
+            self._screen = None
+
+
+def _put(canvas: pygame.Surface, image: pygame.Surface, **place: Any) -> pygame.Rect:
+    """Blit an image with one of its points, such as ``midtop``, at a place."""
+    return canvas.blit(image, image.get_rect(**place))
+
+
+def _write(
+    canvas: pygame.Surface, words: str, size: int, color: art.Color = WHITE, **place: Any
+) -> pygame.Rect:
+    return _put(canvas, art.text(words, size, color), **place)
+
+
+def _shadowed(canvas: pygame.Surface, image: pygame.Surface, box: pygame.Rect) -> None:
+    _put(canvas, art.shadow(*box.size), center=(box.centerx + 2, box.centery + 5))
+    canvas.blit(image, box)
+
+
+def _box(canvas: pygame.Surface, box: pygame.Rect, *style: Any) -> None:
+    canvas.blit(art.rounded_box(*box.size, *style), box)
+
+
+def _header(canvas: pygame.Surface, view: View) -> None:
+    """Whose turn it is or who has won, and who looks."""
+    seats = (view.turn,) if view.turn is not None else view.winners
+    x = LEFT.left
+    for seat in seats:
+        x = _put(canvas, art.mouse(seat, 46), midleft=(x, 38)).right + 6
+    names = [view.name_of(seat) for seat in seats]
+    if view.turn is not None:
+        title, note = f"{names[0]} to act", f"die {view.die}: {_match(view)}"
+    else:
+        verb = "wins" if len(seats) == 1 else "share the win"
+        title, note = f"{' and '.join(names)} {verb}", "the game is over"
+    room = RIGHT.left - x
+    _put(canvas, art.fitted_text(title, 34, WHITE, room), midleft=(x + 6, 28))
+    is_match = view.turn is not None and view.matching
+    _write(canvas, note, 21, GOLD if is_match else MUTED, midleft=(x + 7, 53))
+    label = {PUBLIC: "public view", ALL: "FULL VIEW"}.get(
+        str(view.perspective), f"view of seat {view.perspective}"
+    )
+    words = art.text(label, 22, WHITE)
+    fill = (*RED, 220) if view.perspective == ALL else (255, 255, 255, 28)
+    badge = pygame.Rect(0, 0, words.get_width() + 28, 32)
+    badge.midright = RIGHT.right, 38
+    _box(canvas, badge, 16, fill)
+    _put(canvas, words, center=badge.center)
+
+
+def _match(view: View) -> str:
+    if not view.matching:
+        return "no match"
+    slots = ", ".join(str(slot) for slot in view.matching)
+    return f"match in slot{'s' * (len(view.matching) > 1)} {slots}"
+
+
+def _slot(canvas: pygame.Surface, view: View, slot: int) -> None:
+    """A card of the row, what the observer knows of it, and who peeked at it."""
+    box, holes = slot_rect(slot, len(view.row)), view.row[slot]
+    _write(canvas, str(slot), 18, MUTED, midbottom=(box.centerx, box.top - 4))
+    if not holes:
+        canvas.blit(art.empty_slot(CARD[0]), box)
+        return
+    _shadowed(canvas, art.back(holes, slot, CARD[0]), box)
+    if slot in view.matching and view.turn is not None:
+        _box(canvas, box.inflate(8, 8), 16, (0, 0, 0, 0), WHITE, 3)
+    if view.front[slot] != UNSEEN:
+        _front_badge(canvas, view.front[slot], box)
+    _chance(canvas, view.trap_probability[slot], box)
+    _tokens(canvas, view.peeked[slot], (box.centerx, box.bottom + 43))
+
+
+def _front_badge(canvas: pygame.Surface, front: int, card: pygame.Rect) -> None:
+    """A small marker for a front that only some may know."""
+    badge = pygame.Rect(0, 0, 78, 24)
+    badge.midbottom = card.centerx, card.bottom - 8
+    color, name = (RED, "TRAP") if front == TRAP else (GREEN, "CHEESE")
+    _box(canvas, badge, 12, color, WHITE, 2)
+    _write(canvas, name, 19, WHITE, center=(badge.centerx, badge.centery + 1))
+
+
+def _chance(canvas: pygame.Surface, share: float, card: pygame.Rect) -> None:
+    """The trap probability as a bar and in figures."""
+    bar = pygame.Rect(card.left + 4, card.bottom + 15, 54, 8)
+    _box(canvas, bar, 4, (255, 255, 255, 40))
+    filled = round(bar.width * share)
+    if filled >= 2:
+        _box(canvas, pygame.Rect(bar.topleft, (max(filled, 8), 8)), 4, RED)
+    _write(canvas, f"{share:.0%}", 18, WHITE, midright=(card.right - 2, bar.centery + 1))
+
+
+def _tokens(canvas: pygame.Surface, seats: tuple[int, ...], center: tuple[int, int]) -> None:
+    """Who peeked at a card."""
+    size = 24 if len(seats) <= 4 else 16
+    left = center[0] - len(seats) * size // 2
+    for k, seat in enumerate(seats):
+        _put(canvas, art.mouse(seat, size), midleft=(left + k * size, center[1]))
+
+
+def _reserve(canvas: pygame.Surface, view: View) -> None:
+    """The reserve as a pile, its top card visible."""
+    box = pygame.Rect(RIGHT.left + 8, ROW_TOP, *CARD)
+    if not view.reserve:
+        canvas.blit(art.empty_slot(CARD[0]), box)
+    for k in reversed(range(min(3, view.reserve))):
+        card = box.move(3 * k, 3 * k)
+        _shadowed(canvas, art.back(view.top, 6 + k, CARD[0]), card)
+    _write(canvas, "reserve", 18, MUTED, midbottom=(box.centerx, box.top - 4))
+    words = f"{view.reserve} card{'s' * (view.reserve != 1)}"
+    _write(canvas, words, 20, WHITE, midtop=(box.centerx, box.bottom + 12))
+
+
+def _die(canvas: pygame.Surface, view: View) -> None:
+    box = pygame.Rect(0, 0, 92, 92)
+    box.midtop = RIGHT.right - 66, ROW_TOP + 18
+    _put(canvas, art.shadow(*box.size, 20), center=(box.centerx + 2, box.centery + 5))
+    canvas.blit(art.die(view.die, box.width), box)
+    _write(canvas, "die", 18, MUTED, midbottom=(box.centerx, ROW_TOP - 4))
+    if view.die and view.turn is not None:
+        words, color = ("match", GOLD) if view.matching else ("no match", MUTED)
+        _write(canvas, words, 22, color, midtop=(box.centerx, box.bottom + 14))
+
+
+def _discards(canvas: pygame.Surface, view: View) -> None:
+    """How many cards of each hole count lie on the discard pile."""
+    y = ROW_TOP + CARD[1] + 52
+    number = sum(view.discarded)
+    _write(canvas, f"discards {number}", 18, MUTED, midleft=(RIGHT.left, y))
+    for k, count in enumerate(view.discarded):
+        x = RIGHT.left + 88 + k * 30
+        card = art.back(k + 1, 0, 17)
+        card.set_alpha(255 if count else 60)
+        _put(canvas, card, midleft=(x, y))
+        card.set_alpha(255)
+        if count:
+            _write(canvas, str(count), 17, WHITE, midleft=(x + 19, y))
+
+
+def _seat_box(seat: int, num_players: int) -> pygame.Rect:
+    columns, rows = GRID[num_players]
+    gap = 10
+    width = (LEFT.width - gap * (columns - 1)) // columns
+    height = (LEFT.height - gap * (rows - 1)) // rows
+    row, column = divmod(seat, columns)
+    return pygame.Rect(
+        LEFT.left + column * (width + gap), LEFT.top + row * (height + gap), width, height
+    )
+
+
+def _seat(canvas: pygame.Surface, view: View, seat: int) -> None:
+    """What lies before a seat."""
+    box = _seat_box(seat, view.num_players)
+    is_lit = seat == view.turn or seat in view.winners
+    if is_lit:
+        _box(canvas, box, 14, (255, 214, 92, 34), GOLD, 2.5)
+    else:
+        _box(canvas, box, 14, PANEL, PANEL_EDGE)
+    token = 64 if box.height > 120 else 54
+    left = box.left + 12
+    face = _put(canvas, art.mouse(seat, token), midleft=(left, box.centery))
+    if seat in view.winners:
+        _put(canvas, art.crown(28), midbottom=(face.centerx, face.top + 8))
+    inner = pygame.Rect(face.right + 12, box.top + 8, box.right - face.right - 24, box.height - 14)
+    points = f"{view.points[seat]} point{'s' * (view.points[seat] != 1)}"
+    right = _write(canvas, points, 24, WHITE, topright=(inner.right, inner.top)).left
+    right = _traps(canvas, view, seat, right - 12, inner.top + 8)
+    name = view.name_of(seat) + (" (you)" if seat == view.perspective else "")
+    name_room = max(right - inner.left - 8, 20)
+    _put(canvas, art.fitted_text(name, 22, art.SEATS[seat], name_room), topleft=inner.topleft)
+    _taken(
+        canvas, view, seat, pygame.Rect(inner.left, inner.top + 22, inner.width, inner.height - 22)
+    )
+
+
+def _traps(canvas: pygame.Surface, view: View, seat: int, right: int, y: int) -> int:
+    """Traps taken out of the limit, right-aligned; where they begin."""
+    taken, limit = view.traps[seat], view.trap_limit
+    if limit > MOST_PIPS:
+        words = f"{taken}/{limit} traps"
+        return _write(canvas, words, 18, RED if taken else MUTED, midright=(right, y)).left
+    for k in range(limit):
+        fill = RED if limit - 1 - k < taken else (30, 58, 62)
+        edge = (255, 190, 182) if limit - 1 - k < taken else (92, 122, 124)
+        _put(canvas, art.disc(13, fill, edge), midright=(right - k * 15, y))
+    return right - limit * 15
+
+
+def _taken(canvas: pygame.Surface, view: View, seat: int, box: pygame.Rect) -> None:
+    """The cards that a seat took: cheese above, traps below, by holes."""
+    height = box.height // 2
+    width = min(round((height - 4) / 1.4), 44)
+    step = min(box.width / view.num_holes, 96)
+    for line, (kind, counts) in enumerate(zip((CHEESE, TRAP), view.taken[seat], strict=True)):
+        for k, count in enumerate(counts):
+            x, y = box.left + round(k * step), box.top + line * height + 2
+            if not count:
+                image = art.empty_slot(width)
+                _put(canvas, image, topleft=(x, y))
+                continue
+            image = art.front(kind, k + 1, width)
+            _put(canvas, image, topleft=(x, y))
+            if count > 1:
+                mark = _put(canvas, art.disc(16, INK, GOLD), center=(x + width - 2, y + 6))
+                _write(canvas, str(count), 15, WHITE, center=(mark.centerx, mark.centery + 1))
+
+
+def _events(canvas: pygame.Surface, view: View) -> None:
+    """What was done last, the latest first and large."""
+    _box(canvas, RIGHT, 14, PANEL, PANEL_EDGE)
+    _write(canvas, "what was done", 18, MUTED, topleft=(RIGHT.left + 14, RIGHT.top + 12))
+    if not view.events:
+        _write(canvas, "the cards are dealt", 20, WHITE, topleft=(RIGHT.left + 14, RIGHT.top + 40))
+        return
+    *earlier, last = view.events
+    _last_event(canvas, view, last, pygame.Rect(RIGHT.left + 14, RIGHT.top + 34, 238, 104))
+    for k, event in enumerate(reversed(earlier[-6:])):
+        y = RIGHT.top + 164 + k * 25
+        _put(canvas, art.mouse(event.seat, 22), midleft=(RIGHT.left + 14, y))
+        words = f"{PAST[event.kind]} slot {event.slot}"
+        _write(canvas, words, 19, MUTED, midleft=(RIGHT.left + 42, y))
+        image = _event_card(event, 15)
+        if image is not None:
+            _put(canvas, image, midright=(RIGHT.right - 16, y))
+
+
+def _last_event(canvas: pygame.Surface, view: View, event: Event, box: pygame.Rect) -> None:
+    _put(canvas, art.mouse(event.seat, 40), topleft=(box.left, box.top + 2))
+    lines = [PAST[event.kind], f"slot {event.slot}"]
+    if event.front != UNSEEN:
+        lines.append("a trap!" if event.front == TRAP else "cheese")
+    for k, words in enumerate(lines):
+        color = {TRAP: RED, CHEESE: GREEN}[event.front] if k == 2 else WHITE
+        _write(canvas, words, 23, color, topleft=(box.left + 50, box.top + 6 + 24 * k))
+    image = _event_card(event, 72)
+    if image is not None:
+        card = image.get_rect(topright=box.topright)
+        _put(canvas, art.shadow(*card.size, 9), center=(card.centerx + 1, card.centery + 3))
+        canvas.blit(image, card)
+    line = pygame.Rect(box.left, box.bottom + 8, box.width, 1)
+    canvas.fill((70, 104, 108), line)
+
+
+def _event_card(event: Event, width: int) -> pygame.Surface | None:
+    """The card of a turn, open if it was taken."""
+    if not event.holes:
+        return None
+    if event.kind == TAKE and event.front != UNSEEN:
+        return art.front(event.front, event.holes, width)
+    return art.back(event.holes, 0, width)

@@ -1,0 +1,342 @@
+"""Text, pictures, windows and films: what they show, and that they show nothing else."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+from builders import PLAYERS, mixed_states, name_of, play_random_plies, small_variants
+from gymnasium.utils.env_checker import check_env
+from gymnasium.wrappers import RecordVideo
+from properties.test_leaks import swap_states
+
+from alles_kaese_env import AllesKaeseEnv, AllesKaeseVectorEnv, GameBatch, Variant, alles_kaese_v0
+from alles_kaese_env.core.records import (
+    CHEESE,
+    OVER,
+    TAKE,
+    TRAP,
+    UNSEEN,
+)
+from alles_kaese_env.viewer.text import text_of
+from alles_kaese_env.viewer.view import events_of, view_of
+
+REASON = "needs the extra render"
+SHAPE = (640, 1024, 3)
+FACES = {
+    "gym": AllesKaeseEnv,
+    "aec": alles_kaese_v0.raw_env,
+    "vector": AllesKaeseVectorEnv,
+}
+VARIANTS = [*map(Variant, PLAYERS), *small_variants(2), *small_variants(5)]
+
+
+@pytest.fixture
+def picture(monkeypatch):
+    """The module that draws; a window, if any, goes nowhere."""
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    pytest.importorskip("pygame", reason=REASON)
+    from alles_kaese_env.viewer import picture
+
+    return picture
+
+
+@pytest.fixture
+def no_waiting(picture, monkeypatch):
+    """Windows show their frames without a pause."""
+
+    class Clock:
+        def tick(self, rate):
+            assert rate > 0
+
+    monkeypatch.setattr(picture.pygame.time, "Clock", Clock)
+
+
+def recorded(variant, plies, seed=0):
+    """A batch of one recorded game after some random turns."""
+    batch = GameBatch(1, variant, seed=seed, record=True)
+    rng = np.random.default_rng(seed)
+    for _ in range(plies):
+        if batch.games["phase"][0] == OVER:
+            break
+        play_random_plies(batch, 1, rng)
+    return batch
+
+
+# --- What a view tells -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=name_of)
+def test_what_an_observer_may_not_know_changes_no_text_and_no_pixel(variant, picture):
+    """I2: pairs of states that differ in what others peeked at, for each seat and the public."""
+    pairs = has_changed = 0
+    for seat, games, others in swap_states(variant, 8):
+        for one, other in zip(games[:2], others[:2], strict=True):
+            for observer in (seat, "public"):
+                views = [view_of(game, variant, observer) for game in (one, other)]
+                assert text_of(views[0]) == text_of(views[1])
+                assert picture.frame(views[0]).tobytes() == picture.frame(views[1]).tobytes()
+            full = [picture.frame(view_of(game, variant, "all")) for game in (one, other)]
+            has_changed += (full[0] != full[1]).any()
+            pairs += 1
+    if any(variant.traps):
+        assert pairs > 0
+    assert has_changed == pairs  # "all" does show it, so the comparison can fail
+
+
+def test_a_view_shows_own_peeks_and_of_others_only_that_they_peeked():
+    batch = mixed_states(Variant(3), 60, seed=1)
+    shown = 0
+    for game in batch.games:
+        for observer in (0, 1, 2, "public", "all"):
+            view = view_of(game, batch.variant, observer)
+            for slot, front in enumerate(view.front):
+                peeked = view.peeked[slot]
+                knows = bool(peeked) if observer == "all" else observer in peeked
+                assert front == (game["front"][slot] if knows else UNSEEN)
+                assert peeked == tuple(s for s in range(3) if game["peeked"][slot] >> s & 1)
+                shown += front != UNSEEN
+    assert shown > 0
+
+
+def test_all_perspectives_agree_on_what_is_public():
+    batch = mixed_states(Variant(4), 40, seed=2)
+    for game in batch.games:
+        views = [vars(view_of(game, batch.variant, who)) for who in ("public", "all", 0, 3)]
+        for view in views:
+            for private in ("perspective", "front", "trap_probability"):
+                del view[private]
+        assert all(view == views[0] for view in views)
+        assert sum(views[0]["discarded"]) + sum(map(sum, sum(views[0]["taken"], ()))) == sum(
+            game["gone"]
+        )
+
+
+def test_events_show_a_taken_front_and_hide_what_others_peeked_at():
+    batch = recorded(Variant(2), 99, seed=3)
+    public, full = (events_of(batch.replay(0, perspective=p)) for p in ("public", "all"))
+    for told, true in zip(public, full, strict=True):
+        assert told.front == (true.front if told.kind == TAKE else UNSEEN)
+        assert (told.seat, told.kind, told.slot, told.holes) == (
+            (true.seat, true.kind, true.slot, true.holes)
+        )
+    assert {event.front for event in public} == {UNSEEN, CHEESE, TRAP}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_last_event_is_that_of_the_record(seed):
+    """Without a recording a view still says who did what where."""
+    batch = recorded(Variant(3), 99, seed)
+    replay = batch.replay(0)
+    for position in range(1, len(replay)):
+        (last,) = view_of(replay.games[position], batch.variant).events
+        told = events_of(replay, position)[-1]
+        assert (last.seat, last.kind, last.slot) == (told.seat, told.kind, told.slot)
+
+
+def test_a_finished_game_says_who_wins():
+    batch = recorded(Variant(2), 99, seed=3)
+    view = view_of(batch.games[0], batch.variant)
+    assert view.winners == tuple(np.flatnonzero(batch.payoffs[0] == batch.payoffs[0].max()))
+    assert view.turn is None
+    for seat in range(2):
+        line = next(x for x in text_of(view).splitlines() if f"seat {seat}:" in x)
+        assert line.endswith("wins") == (seat in view.winners)
+
+
+@pytest.mark.parametrize("players", PLAYERS)
+def test_a_text_fits_80_columns_with_all_its_news(players):
+    batch = recorded(Variant(players), 40, seed=players)
+    view = view_of(batch.games[0], batch.variant, 0, events_of(batch.replay(0, perspective=0)))
+    lines = text_of(view).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith("last") for line in lines) == 1
+
+
+# --- Pictures ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=name_of)
+@pytest.mark.parametrize("plies", [0, 7, 99])
+def test_every_frame_has_the_same_size(variant, plies, picture):
+    batch = recorded(variant, plies, seed=plies)
+    view = view_of(batch.games[0], variant, 0, events_of(batch.replay(0, perspective=0)))
+    frame = picture.frame(view)
+    assert frame.shape == SHAPE
+    assert frame.dtype == np.uint8
+    assert frame.std() > 20
+    assert np.array_equal(frame, picture.frame(view))
+
+
+@pytest.mark.parametrize("row_size", range(1, 7))
+def test_no_card_of_the_row_lies_on_another(row_size, picture):
+    boxes = [picture.slot_rect(slot, row_size) for slot in range(row_size)]
+    assert all(picture.LEFT.left <= box.left <= box.right <= picture.LEFT.right for box in boxes)
+    assert all(one.right < other.left for one, other in itertools.pairwise(boxes))
+
+
+def test_pictures_need_no_display():
+    """In a process of its own, with a video driver that does not exist."""
+    pytest.importorskip("pygame", reason=REASON)
+    code = (
+        "import os; os.environ['SDL_VIDEODRIVER'] = 'none-such'\n"
+        "from alles_kaese_env import AllesKaeseEnv\n"
+        "env = AllesKaeseEnv(render_mode='rgb_array'); env.reset(seed=0)\n"
+        "import pygame; assert env.render().shape == (640, 1024, 3)\n"
+        "assert not pygame.display.get_init()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --- The faces ---------------------------------------------------------------------------------
+
+
+def one_frame(face, **kwargs):
+    env = FACES[face](render_mode="rgb_array", **kwargs)
+    env.reset(seed=3)
+    frame = env.render()
+    env.close()
+    return frame[0] if face == "vector" else frame
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_face_renders_arrays(face, picture):
+    assert one_frame(face).shape == SHAPE
+    assert "rgb_array" in FACES[face].metadata["render_modes"]
+    assert FACES[face].metadata["render_fps"] > 0
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("wrong", ["full", "", 2, -1, True, 1.0])
+def test_a_wrong_perspective_is_named(face, wrong):
+    with pytest.raises(ValueError, match=r"perspective is .*allowed: 'public', 'all'"):
+        FACES[face](render_mode="ansi", perspective=wrong)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_render_before_reset_is_refused(face):
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        FACES[face](render_mode="ansi").render()
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("mode", ["rgb_array", "human"])
+def test_a_missing_extra_is_named_with_its_install_line(face, mode, monkeypatch):
+    if mode not in FACES[face].metadata["render_modes"]:
+        pytest.skip("a face without this mode")
+    for name in [name for name in sys.modules if name.startswith("alles_kaese_env.viewer.")]:
+        if name.rpartition(".")[2] in ("art", "picture"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr("alles_kaese_env.viewer.picture", raising=False)
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    with pytest.raises(gymnasium.error.DependencyNotInstalled, match=r"pip install .*\[render\]"):
+        FACES[face](render_mode=mode)
+
+
+def test_the_full_view_comes_only_by_name():
+    hidden = {}
+    for who in (None, "public", "all"):
+        env = AllesKaeseEnv(seat=0, render_mode="ansi", perspective=who, on_illegal="raise")
+        shown = []
+        for seed in range(5):
+            env.reset(seed=seed)
+            for _ in range(3):
+                env.step(env.action_masks().argmax())
+            text = env.render()
+            assert ("(you)" in text) == (who is None)
+            fronts = next(line for line in text.splitlines() if line.startswith("front"))
+            shown += fronts.split()[1:]
+        hidden[who] = shown.count("?")
+    assert hidden["all"] < hidden[None] < hidden["public"] == 30
+
+
+def test_pettingzoo_shows_the_public_view_by_default():
+    env = alles_kaese_v0.raw_env(render_mode="ansi")
+    env.reset(seed=5)
+    while not any(env._batch.games["peeked"][0]):
+        env.step(env.observe(env.agent_selection)["action_mask"].argmax())
+    assert set(env.render().splitlines()[3].split()[1:]) == {"?"}
+
+
+@pytest.mark.parametrize("face", ["gym", "aec"])
+def test_a_window_follows_by_itself_and_closes(face, picture, no_waiting):
+    import pygame
+
+    env = FACES[face](render_mode="human")
+    env.reset(seed=0)
+    assert pygame.display.get_surface().get_size() == picture.SIZE
+    before = pygame.image.tobytes(pygame.display.get_surface(), "RGB")
+    mask = env.action_masks() if face == "gym" else env.observe("player_0")["action_mask"]
+    env.step(mask.argmax())
+    assert pygame.image.tobytes(pygame.display.get_surface(), "RGB") != before
+    assert env.render() is None
+    twin = copy.deepcopy(env)
+    env.close()
+    env.close()
+    assert not pygame.display.get_init()
+    assert twin.render() is None
+    twin.close()
+
+
+@pytest.mark.parametrize("mode", ["ansi", "rgb_array"])
+@pytest.mark.parametrize("face", FACES)
+def test_an_environment_that_rendered_can_be_copied_and_pickled(face, mode, picture):
+    env = FACES[face](render_mode=mode)
+    env.reset(seed=1)
+    before = env.render()
+    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        assert np.array_equal(twin.render(), before)
+
+
+def test_rendering_changes_no_game():
+    envs = [AllesKaeseEnv(num_players=4, render_mode=mode) for mode in (None, "ansi")]
+    told = []
+    for env in envs:
+        told.append([env.reset(seed=9)[0].tobytes()])
+        for _ in range(30):
+            if env.render_mode:
+                env.render()
+            observation, reward, over, *_ = env.step(env.action_masks().argmax())
+            told[-1].append((observation.tobytes(), reward, over))
+            if over:
+                env.reset()
+    assert told[0] == told[1]
+
+
+def test_gymnasiums_checker_accepts_all_render_modes(picture, no_waiting):
+    env = gymnasium.make("AllesKaese-v0", render_mode="rgb_array")
+    check_env(env.unwrapped, skip_render_check=False)
+
+
+def test_pettingzoos_render_test_passes(picture, no_waiting):
+    from pettingzoo.test import render_test
+
+    render_test(lambda render_mode: alles_kaese_v0.env(render_mode=render_mode))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_record_video_writes_a_film_of_a_game(picture, tmp_path):
+    pytest.importorskip("moviepy", reason=REASON)
+    from moviepy import VideoFileClip
+
+    env = RecordVideo(
+        gymnasium.make("AllesKaese-v0", render_mode="rgb_array"), str(tmp_path / "films")
+    )
+    _, info = env.reset(seed=0)
+    over, steps = False, 0
+    while not over:
+        _, _, over, _, info = env.step(int(info["action_mask"].argmax()))
+        steps += 1
+    env.close()
+    (film,) = tmp_path.glob("films/*.mp4")
+    with VideoFileClip(str(film)) as clip:
+        assert tuple(clip.size) == (1024, 640)
+        assert abs(clip.n_frames - (steps + 1)) <= 1
+        first, last = clip.get_frame(0), clip.get_frame(clip.duration - 0.3)
+    assert np.abs(first.astype(int) - last).mean() > 1  # it moves
