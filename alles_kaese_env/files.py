@@ -1,12 +1,15 @@
-"""Files that are written whole or not at all, and read without executing what they hold."""
+"""Files that are written atomically, and read without executing what they hold."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import stat
+import tempfile
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,15 +38,85 @@ UNREADABLE = (
 )
 
 
+STREAMS = ("/dev/std", "/dev/fd/", "/proc/")  # whatever stands behind them is written into
+
+
+def checked_output(path: str | Path, option: str, suffixes: Collection[str] = ()) -> Path:
+    """The path, if a file can be written there: to be asked before the work, not after it.
+
+    Args:
+        path: where a command shall write.
+        option: names it in the error, such as "--json".
+        suffixes: the endings that are allowed, such as ".png"; any if empty.
+
+    Raises:
+        ValueError: nothing can be written there; one line says why.
+    """
+    path = Path(path)
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise ValueError(f"{option} is {path}; allowed: a file that ends in {', '.join(suffixes)}")
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(0, "it is a directory")
+        if _is_replaced(path):
+            temporary = _temporary_beside(_target_of(path))
+            temporary.touch()
+            temporary.unlink()
+        elif not os.access(path, os.W_OK):
+            raise PermissionError(0, "no permission to write")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ValueError(
+            f"{option} is {path}; allowed: a file that can be written ({reason})"
+        ) from None
+    return path
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary file beside ``path`` that takes its place when the block ends well."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp{path.suffix}")
+    """A temporary file whose content is at ``path`` when the block ends well.
+
+    A regular file is replaced atomically; of a link, the file that it leads to. Anything else,
+    such as a device, a FIFO or /dev/stdout, is written into.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    if not _is_replaced(path):
+        with tempfile.TemporaryDirectory() as directory:
+            temporary = Path(directory) / f"output{path.suffix}"
+            yield temporary
+            with open(temporary, "rb") as source, open(path, "wb") as stream:
+                shutil.copyfileobj(source, stream)
+        return
+    target = _target_of(path)
+    temporary = _temporary_beside(target)
     try:
         yield temporary
-        os.replace(temporary, path)
+        if target.exists():
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _is_replaced(path: Path) -> bool:
+    """Whether there is a regular file or nothing at the path."""
+    if os.path.abspath(path).startswith(STREAMS):
+        return False
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return True
+
+
+def _target_of(path: Path) -> Path:
+    """The path that a link leads to."""
+    return Path(os.path.realpath(path))
+
+
+def _temporary_beside(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{os.getpid()}.tmp{target.suffix}")
 
 
 @contextmanager

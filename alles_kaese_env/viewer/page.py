@@ -43,7 +43,7 @@ def save_page(replay: Replay, path: str | Path) -> None:
 
 def page_of(replay: Replay) -> str:
     """The page as text. What stands in it beyond the drawing is what the replay knows."""
-    template = resources.files("alles_kaese_env.replay").joinpath("page.html")
+    template = resources.files("alles_kaese_env.viewer").joinpath("page.html")
     data = json.dumps(_data_of(replay), separators=(",", ":"))
     # In a script element, only "<" could end it.
     return template.read_text(encoding="utf-8").replace("__DATA__", data.replace("<", "\\u003c"))
