@@ -1,17 +1,34 @@
-"""What the commands of the project share."""
+"""What the commands of the project share: errors in one line, progress, where a file came from."""
 
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+import io
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn, TextIO
 
 from gymnasium.error import DependencyNotInstalled
 
 MISSING = (ImportError, DependencyNotInstalled)  # what an extra raises that is not installed
+SECONDS_BETWEEN_LINES = 30.0
 
 
 class Parser(argparse.ArgumentParser):
     """A parser that answers wrong use with one line and exit code 2."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse the arguments; whatever the program prints afterwards, no encoding stops it."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """End the program; the usage is left to ``--help``."""
@@ -24,3 +41,75 @@ def needs_extra(what: str, extra: str, error: Exception) -> str:
         f'{what} needs the extra "{extra}" ({str(error).splitlines()[0]}); install it with: '
         f'pip install "alles-kaese[{extra}]", in a clone: pip install -e ".[{extra}]"'
     )
+
+
+@contextmanager
+def progress(
+    what: str, total: int, done: int = 0, stream: TextIO | None = None
+) -> Iterator[Callable[..., None]]:
+    """Show how far some work is: a bar on a terminal, elsewhere a line now and then.
+
+    Args:
+        what: the unit of the work, such as "games".
+        total: how much there is to do.
+        done: how much has been done before.
+        stream: where to show it; None stands for the errors.
+
+    Yields:
+        A function ``show(done, note="")`` to call as often as one likes.
+    """
+    stream = sys.stderr if stream is None else stream
+    lines = _lines(what, total, stream)
+    if not stream.isatty():
+        yield lines
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    except ImportError:
+        yield lines
+        return
+    columns: list[Any] = [TextColumn(what), BarColumn(bar_width=12)]
+    columns += [TextColumn("{task.percentage:.0f} %"), TextColumn("{task.fields[note]}")]
+    columns += [TimeRemainingColumn(), TextColumn("left")]
+    with Progress(
+        *columns,
+        console=Console(file=stream, markup=False),
+        transient=True,
+        refresh_per_second=2,
+    ) as bar:
+        task = bar.add_task(what, total=total, completed=min(done, total), note="")
+        yield lambda done, note="": bar.update(task, completed=min(done, total), note=note)
+
+
+def _lines(what: str, total: int, stream: TextIO) -> Callable[..., None]:
+    """Print a line each time that `SECONDS_BETWEEN_LINES` have passed."""
+    last = time.monotonic()
+
+    def show(done: int, note: str = "") -> None:
+        nonlocal last
+        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            print(f"{min(done, total):,} of {total:,} {what}  {note}".rstrip(), file=stream)
+            stream.flush()
+
+    return show
+
+
+def provenance() -> dict[str, str | None]:
+    """Version and commit of the project, for files that must say what made them.
+
+    The commit ends in ``-dirty`` if tracked files differ from it; it is None outside a clone.
+    """
+    from alles_kaese_env import __version__
+
+    root = Path(__file__).parents[1]
+    commit = None
+    if (root / ".git").exists():
+        command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+        try:
+            done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)  # noqa: S603
+            commit = done.stdout.strip()
+        except (OSError, subprocess.CalledProcessError):
+            pass
+    return {"version": __version__, "commit": commit}
