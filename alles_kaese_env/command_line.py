@@ -16,6 +16,7 @@ from gymnasium.error import DependencyNotInstalled
 
 MISSING = (ImportError, DependencyNotInstalled)  # what an extra raises that is not installed
 SECONDS_BETWEEN_LINES = 30.0
+INTERRUPTED = 130  # the exit code of what Ctrl-C ended, as shells have it
 
 
 class Parser(argparse.ArgumentParser):

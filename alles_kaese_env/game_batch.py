@@ -36,7 +36,7 @@ from alles_kaese_env.core.records import (
     NUM_ACTIONS,
     STREAM,
 )
-from alles_kaese_env.replay.game import Perspective, Replay
+from alles_kaese_env.replay.game import Perspective, Replay, short_name
 from alles_kaese_env.replay.recorder import Recorder
 from alles_kaese_env.scripted import ScriptedDeal
 from alles_kaese_env.seeding import MAX_SEED, streams_of
@@ -255,7 +255,7 @@ class GameBatch:
             perspective: "public" for what everybody saw; a seat for what that seat saw; "all" for
                 everything, private knowledge of all seats included.
             previous: the game before the present one of this row, where games begin anew.
-            names: who sits on each seat, for people.
+            names: who sits on each seat, for people; of a long name the end is kept.
 
         Raises:
             ValueError: the batch was made without ``record=True``, there is no such game or
@@ -272,7 +272,7 @@ class GameBatch:
                 f"the deal of game {number} is not recorded, since its state was set; "
                 "allowed: replay() after the next reset"
             )
-        who = names or recording.names
+        who = [short_name(name) for name in names] or recording.names
         return Replay(self.variant, recording.events, names=who).seen_by(perspective)
 
     def _rows(self, rows: npt.ArrayLike | None) -> Rows:

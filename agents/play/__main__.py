@@ -15,6 +15,7 @@ from agents import names as agent_names
 from agents.play.table import MOST_PLAYERS, YOU, Table
 from alles_kaese_env.command_line import MISSING, Parser, needs_extra
 from alles_kaese_env.replay import ALL, PUBLIC, Perspective, save
+from alles_kaese_env.viewer.view import view_of_replay
 from alles_kaese_env.viewer.words import describe_perspective
 
 VIEWS = (PUBLIC, "own", ALL)
@@ -73,7 +74,7 @@ def build_parser() -> argparse.ArgumentParser:
 def add_save(parser: argparse.ArgumentParser, views: Sequence[str]) -> None:
     """The options about the file of the game."""
     add = parser.add_argument
-    add("--save", type=Path, metavar="FILE", help="write the game, for alles_kaese_env.replay")
+    add("--save", type=Path, metavar="FILE", help="write the game, for alles_kaese_env.viewer")
     add("--view", choices=views, default=PUBLIC, help="what the file holds (%(default)s)")
 
 
@@ -113,8 +114,8 @@ def save_game(table: Table, path: Path | None, perspective: Perspective) -> int:
     except OSError as error:
         print(f"the game is not saved: {error}", file=sys.stderr)
         return 1
-    print(f"wrote {path}, {describe_perspective(replay)}", file=sys.stderr)
-    print(f"see it with: python -m alles_kaese_env.replay {path}", file=sys.stderr)
+    print(f"wrote {path}, {describe_perspective(view_of_replay(replay))}", file=sys.stderr)
+    print(f"see it with: python -m alles_kaese_env.viewer {path}", file=sys.stderr)
     return 0
 
 

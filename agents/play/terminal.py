@@ -16,18 +16,13 @@ from textual.binding import Binding, BindingType
 
 from agents.play.table import HINT_PLAYOUTS, Table
 from agents.search.agent import SearchAgent
-from alles_kaese_env.actions import decode_action, describe_action, encode_action
-from alles_kaese_env.core.records import (
-    DISCARD,
-    PEEK,
-    TAKE,
-)
-from alles_kaese_env.viewer.table import log_text, table_text
-from alles_kaese_env.viewer.terminal import TableApp
+from alles_kaese_env.actions import KINDS, decode_action, describe_action, encode_action
+from alles_kaese_env.core.records import DISCARD, PEEK, TAKE
+from alles_kaese_env.viewer.terminal import GameApp
+from alles_kaese_env.viewer.view import view_of_replay
 from alles_kaese_env.viewer.words import describe_end
 
 SHORTEST = 0.01  # seconds that a timer can be set to
-KINDS = {PEEK: "peek", TAKE: "take", DISCARD: "discard"}
 
 
 def play_in_terminal(table: Table, delay: float) -> int:
@@ -37,7 +32,7 @@ def play_in_terminal(table: Table, delay: float) -> int:
     return app.return_code or 0
 
 
-class PlayApp(TableApp):
+class PlayApp(GameApp):
     """A game of one person.
 
     Args:
@@ -109,14 +104,10 @@ class PlayApp(TableApp):
         """Bring the screen up to date."""
         seat = self.table.seat
         assert seat is not None, "there is a person"
-        replay = self.table.replay(seat)
-        position = len(replay) - 1
+        view = view_of_replay(self.table.replay(seat))
+        title = f"you are seat {seat}; what you peeked at stays shown to you"
         chosen = [self.slot] if self.table.is_persons_turn else []
-        self.write("view", f"you are seat {seat}; what you peeked at stays shown to you")
-        self.write("table", table_text(replay, position, chosen))
-        self.write("prompt", self.prompt(describe_end(replay)))
-        self.write("events", log_text(replay, position))
-        self.query_one("#log").scroll_end(animate=False)
+        self.show_view(view, title, self.prompt(describe_end(view)), chosen)
 
     def prompt(self, end: str) -> str:
         """What may be done now, and the answer to the last key."""

@@ -15,14 +15,11 @@ import numpy as np
 from agents.play.table import HINT_PLAYOUTS, Table
 from agents.search.agent import SearchAgent
 from alles_kaese_env.actions import decode_action, describe_action, encode_action
-from alles_kaese_env.core.records import (
-    DISCARD,
-    PEEK,
-    TAKE,
-)
+from alles_kaese_env.core.records import DISCARD, PEEK, TAKE
 from alles_kaese_env.viewer.art import pygame
 from alles_kaese_env.viewer.picture import slot_rect
-from alles_kaese_env.viewer.window import TableWindow
+from alles_kaese_env.viewer.view import view_of_replay
+from alles_kaese_env.viewer.window import GameWindow
 from alles_kaese_env.viewer.words import describe_end
 
 
@@ -31,7 +28,7 @@ def play_in_window(table: Table, delay: float) -> int:
     return PlayWindow(table, delay).run()
 
 
-class PlayWindow(TableWindow):
+class PlayWindow(GameWindow):
     """A game of one person: click a card, then take or discard; a peek needs one click.
 
     Args:
@@ -46,7 +43,7 @@ class PlayWindow(TableWindow):
         self._results: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._later: Callable[[], None] | None = None  # what an agent decided
         self._waited = 0.0
-        super().__init__(table.replay(self.seat))
+        super().__init__(view_of_replay(table.replay(self.seat)))
         self.go_on()
 
     # --- The course of the game -------------------------------------------------------------
@@ -86,8 +83,7 @@ class PlayWindow(TableWindow):
 
     def show(self, note: str) -> None:
         """Bring the window up to date."""
-        self.replay = self.table.replay(self.seat)
-        self.position = len(self.replay) - 1
+        self.view = view_of_replay(self.table.replay(self.seat))
         self.chosen = [] if self.slot is None else [self.rect(self.slot)]
         self.words = note or self.prompt()
         self.buttons = self._buttons()
@@ -96,7 +92,7 @@ class PlayWindow(TableWindow):
     def prompt(self) -> str:
         """What may be done now."""
         if self.table.is_over:
-            return describe_end(self.replay)
+            return describe_end(self.view)
         if not self.table.is_persons_turn:
             return f"{self.table.names[self.table.mover]} is thinking"
         if PEEK in self.kinds():
@@ -116,7 +112,7 @@ class PlayWindow(TableWindow):
 
     def rect(self, slot: int) -> pygame.Rect:
         """Where a slot lies."""
-        return slot_rect(slot, self.replay.variant.row_size)
+        return slot_rect(slot, len(self.view.row))
 
     def kinds(self) -> set[int]:
         """The kinds of action that are legal now."""
@@ -126,7 +122,7 @@ class PlayWindow(TableWindow):
 
     def click(self, place: tuple[int, int]) -> None:
         """Choose a card, or peek at it where that is what may be done."""
-        slots = range(self.replay.variant.row_size)
+        slots = range(len(self.view.row))
         clicked = [slot for slot in slots if self.rect(slot).collidepoint(place)]
         if not clicked or not self.table.is_persons_turn:
             return
@@ -155,13 +151,13 @@ class PlayWindow(TableWindow):
     def hint(self) -> None:
         """Ask the search agent what it would do, by what the person knows."""
         self.show("the search agent is thinking (the first time some seconds)")
-        position = self.position
+        turns = len(self.view.turns)
         agent = SearchAgent(playouts=HINT_PLAYOUTS)
-        self.work_beside(partial(self.table.hint, agent), partial(self.show_hint, position))
+        self.work_beside(partial(self.table.hint, agent), partial(self.show_hint, turns))
 
-    def show_hint(self, position: int, action: int) -> None:
+    def show_hint(self, turns: int, action: int) -> None:
         """Say what the search agent would do, if it is still about that turn."""
-        if position == self.position:
+        if turns == len(self.view.turns):
             kind, slot = decode_action(action)
             self.slot = None if kind == PEEK else slot
             self.show(f"hint: {describe_action(action)}")

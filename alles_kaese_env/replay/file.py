@@ -19,7 +19,7 @@ more for people. Fronts stand in it where the perspective sees them for the firs
       ]
     }
 
-``deal`` and ``cards`` are the holes of the cards that become visible, in the order of the engine.
+``deal`` and ``cards`` are the holes of the cards that become visible, in the order of the core.
 The last turn of a game that goes on has no action yet.
 """
 
@@ -31,14 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from alles_kaese_env.actions import describe_action
-from alles_kaese_env.core.records import (
-    CARD,
-    DECISION,
-    DIE,
-    FRONT,
-    NUM_ACTIONS,
-    RULES_VERSION,
-)
+from alles_kaese_env.core.records import CARD, DECISION, DIE, FRONT, NUM_ACTIONS, RULES_VERSION
 from alles_kaese_env.files import replacing
 from alles_kaese_env.replay.game import Event, Replay
 from alles_kaese_env.variant import Variant
@@ -79,7 +72,7 @@ def to_json(replay: Replay) -> str:
 
 
 def save(replay: Replay, path: str | Path) -> None:
-    """Write a replay to a file, whole or not at all.
+    """Write a replay to a file, atomically.
 
     Raises:
         OSError: the file cannot be written.
@@ -185,7 +178,7 @@ def _events(deal: Any, turns: Any) -> Iterator[Event]:
         is_last = number == len(turns) - 1
         needed = ("die",) if is_last else ("die", "action")
         parts = _fields(where, turn, TURN_FIELDS, needed)
-        yield Event(DIE, _less_one(parts["die"]), f"{where}.die")
+        yield Event(DIE, parts["die"], f"{where}.die", first=1)
         if "action" not in parts:
             if len(parts) > 1:
                 raise ValueError(f"{where} has no action; allowed: a die alone")
@@ -200,12 +193,7 @@ def _events(deal: Any, turns: Any) -> Iterator[Event]:
 
 def _cards(where: str, cards: Any) -> Iterator[Event]:
     for number, holes in enumerate(_a_list(where, cards)):
-        yield Event(CARD, _less_one(holes), f"{where}[{number}]")
-
-
-def _less_one(number: Any) -> Any:
-    """An outcome from what people count from 1; what is no number is left for the check."""
-    return number - 1 if type(number) is int else number
+        yield Event(CARD, holes, f"{where}[{number}]", first=1)
 
 
 def _fields(

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from alles_kaese_env.actions import decode_action, describe_action, illegal_action
-from alles_kaese_env.core.loops import (
-    act_games,
-    chance_games,
-    clear_games,
-    observe_games,
-)
-from alles_kaese_env.core.observe import (
-    OBSERVATION_RECORD,
-)
+from alles_kaese_env.core.observe import OBSERVATION_RECORD, observe
 from alles_kaese_env.core.records import (
     CARD,
     DECISION,
@@ -29,11 +21,13 @@ from alles_kaese_env.core.records import (
     NUM_ACTIONS,
     OVER,
     PEEK,
-    STREAM,
     UNSEEN,
 )
 from alles_kaese_env.core.rules import (
+    apply_action,
+    apply_chance,
     chance_weight,
+    clear,
     legal_actions,
     num_chance_outcomes,
     write_payoffs,
@@ -57,47 +51,62 @@ class Event:
     """A decision or a chance outcome.
 
     Attributes:
-        phase: CARD, DIE, FRONT or DECISION of the engine.
+        phase: CARD, DIE, FRONT or DECISION.
         value: the chance outcome or the action; None for a front that the perspective did not see.
         where: names it in an error.
+        first: what its outcomes are counted from: 0 as in the core, 1 as in a file.
     """
 
     phase: int
     value: Any
     where: str = "event"
+    first: int = 0
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What happened between two positions of a replay.
+    """What a seat did, as far as a perspective knows it after the turn.
 
     Attributes:
         seat: who acted.
-        die: the face that it had rolled.
         action: what it did.
-        front: of the card that it was about, as far as the perspective knows it after the turn:
-            UNSEEN, CHEESE or TRAP.
-        cards: holes of the cards that became visible after it.
+        die: what it had rolled; 0 if not told.
+        holes: of the card that the action was about; 0 if not told.
+        front: of that card: UNSEEN, CHEESE or TRAP.
+        cards: holes of the cards that became visible after the action.
+        burned: holes of the card that the turn burned (T4), 0 for none.
     """
 
     seat: int
-    die: int
     action: int
-    front: int
-    cards: tuple[int, ...]
+    die: int = 0
+    holes: int = 0
+    front: int = UNSEEN
+    cards: tuple[int, ...] = ()
+    burned: int = 0
+
+    @property
+    def kind(self) -> int:
+        """PEEK, TAKE or DISCARD."""
+        return decode_action(self.action)[0]
+
+    @property
+    def slot(self) -> int:
+        """The slot that the action was about."""
+        return decode_action(self.action)[1]
 
 
 class Replay:
     """A game to be stepped through, as far as one perspective saw it.
 
-    It is made by the engine's own chance phases. From the perspective "all" the records are those
-    of the game, byte by byte. From another one, what it does not know stands in no record:
+    The rules themselves carry it out. From the perspective "all" the records are those of the
+    game, byte by byte. From another one, what it does not know stands in no record:
     ``front`` is UNSEEN, ``known`` of another seat counts all its fronts as cheese (only how many
     they are is public, T3), and ``drawn`` counts the fronts that the perspective knows.
 
     Args:
         variant: the rules of the game.
-        events: its decisions and chance outcomes in the order of the engine, whole numbers or
+        events: its decisions and chance outcomes in the order of the core, whole numbers or
             `Event`; None for a front that the perspective did not see.
         perspective: "public" for what everybody saw (I1), a seat for what that seat saw (I2), or
             "all".
@@ -126,14 +135,14 @@ class Replay:
         self.variant = variant
         self.perspective = checked_perspective(variant, perspective)
         self.names = checked_names(variant, names)
-        walk = Walk(variant, self.perspective)
+        builder = GameBuilder(variant, self.perspective)
         taken, positions = [], []
-        for event in walk.with_hidden_fronts(events):
-            taken.append(walk.take(event))
-            if walk.phase >= DECISION:
-                positions.append(walk.game)
-        if walk.phase < DECISION:
-            raise ValueError(f"the record ends where {PHASES[walk.phase]} is due")
+        for event in builder.with_hidden_fronts(events):
+            taken.append(builder.take(event))
+            if builder.phase >= DECISION:
+                positions.append(builder.game)
+        if builder.phase < DECISION:
+            raise ValueError(f"the record ends where {PHASES[builder.phase]} is due")
         self.events = tuple(taken)
         self.games = np.array(positions, GAME)
         self.games.flags.writeable = False
@@ -156,10 +165,6 @@ class Replay:
         """Whether it goes to the end of the game."""
         return bool(self.games["phase"][-1] == OVER)
 
-    def name_of(self, seat: int) -> str:
-        """A seat with the name of who sat there."""
-        return f"seat {seat} ({self.names[seat]})" if self.names else f"seat {seat}"
-
     def payoffs(self) -> list[float]:
         """RULES P5 for every seat; zeros while the game goes on."""
         payoffs = np.zeros((1, self.variant.num_players))
@@ -179,10 +184,9 @@ class Replay:
                 f"seat is {seat}, and the replay shows the perspective {self.perspective!r}; "
                 f"allowed: a replay of {ALL!r} or of this seat"
             )
-        views = np.zeros(1, OBSERVATION_RECORD)
-        games = self.games[position][None].copy()
-        observe_games(games, self.variant.rules, np.array([seat]), views)
-        return views.view(np.float32).reshape(-1)
+        observation = np.zeros(1, OBSERVATION_RECORD)
+        observe(self.games[position].copy(), self.variant.rules[0], seat, observation[0])
+        return observation.view(np.float32).reshape(-1)
 
     def seen_by(self, perspective: Perspective) -> Replay:
         """The same game as another perspective saw it.
@@ -202,7 +206,8 @@ class Replay:
 
     def _events_for(self, perspective: Perspective) -> Iterator[Event]:
         """The events that another perspective saw, with the same outcomes."""
-        inner, outer = Walk(self.variant, self.perspective), Walk(self.variant, perspective)
+        inner = GameBuilder(self.variant, self.perspective)
+        outer = GameBuilder(self.variant, perspective)
         front = None
         for event in self.events:
             if event.phase == FRONT:
@@ -232,15 +237,23 @@ class Replay:
             elif event.phase == CARD:
                 cards[-1].append(event.value + 1)
         deal, *later = map(tuple, cards)
-        told = zip(self.games[:-1], actions, fronts, later, strict=True)
-        return deal, tuple(
-            Turn(int(game["seat"]), int(game["die"]), action, front, after)
-            for game, action, front, after in told
-        )
+        told = zip(self.games[:-1], self.games[1:], actions, fronts, later, strict=True)
+        return deal, tuple(_turn_between(*parts) for parts in told)
 
 
-class Walk:
-    """One game, led from event to event by the engine, with no more in it than a perspective knows.
+def _turn_between(before: Any, after: Any, action: int, front: int, cards: tuple[int, ...]) -> Turn:
+    """The turn that led from one record to the next."""
+    kind, slot = decode_action(action)
+    holes = int(before["row"][slot])
+    gone = after["gone"].astype(int) - before["gone"]
+    if kind != PEEK:
+        gone[holes - 1] -= 1
+    burned = int(gone.argmax()) + 1 if gone.any() else 0
+    return Turn(int(before["seat"]), action, int(before["die"]), holes, front, cards, burned)
+
+
+class GameBuilder:
+    """One game, built event by event, with no more in its record than a perspective knows.
 
     Args:
         variant: the rules of the game.
@@ -248,36 +261,33 @@ class Walk:
     """
 
     def __init__(self, variant: Variant, perspective: Perspective) -> None:
-        self._rules = variant.rules
-        self._players = variant.num_players
+        self._rules = variant.rules[0]
         self._perspective = perspective
-        self._row = np.zeros(1, np.int64)
-        self._games = np.zeros(1, GAME)
-        clear_games(self._games, self._rules, self._row)
+        self._game = np.zeros(1, GAME)[0]
+        clear(self._game, self._rules)
 
     @property
     def game(self) -> Any:
         """A copy of the record as it stands."""
-        return self._games[0].copy()
+        return self._game.copy()
 
     @property
     def phase(self) -> int:
         """CARD, DIE, FRONT, DECISION or OVER."""
-        return int(self._games["phase"][0])
+        return int(self._game["phase"])
 
     def front_in(self, action: Any) -> int:
         """UNSEEN, CHEESE or TRAP: of the card that an action is about, before it."""
         _, slot = decode_action(action)
-        return int(self._games["front"][0, slot])
+        return int(self._game["front"][slot])
 
     @property
     def is_hidden(self) -> bool:
         """T3: whether a front is due that is for the eyes of another seat alone."""
-        game = self._games[0]
-        if game["phase"] != FRONT:
+        if self.phase != FRONT:
             return False
-        kind, _ = decode_action(int(game["action"]))
-        is_mine = self._perspective in (ALL, int(game["seat"]))
+        kind, _ = decode_action(int(self._game["action"]))
+        is_mine = self._perspective in (ALL, int(self._game["seat"]))
         return kind == PEEK and not is_mine
 
     def with_hidden_fronts(
@@ -292,7 +302,7 @@ class Walk:
             yield Event(FRONT, None)
 
     def take(self, event: Event | int | None) -> Event:
-        """Go on by one event, after a check; it comes back with its phase.
+        """Go on by one event, after a check; it comes back as the core counts it.
 
         Raises:
             ValueError: the event is not one that may come now.
@@ -308,64 +318,56 @@ class Walk:
         elif self.is_hidden:
             self._pass_over_front(event)
         else:
-            self._happen(event)
+            event = replace(event, value=self._happen(event), first=0)
+        self._blur()
         return event
 
     def _decide(self, event: Event) -> None:
         action = whole_number(event.where, event.value, 0, NUM_ACTIONS - 1)
-        legal = legal_actions(self._games[0], self._rules[0])
+        legal = legal_actions(self._game, self._rules)
         if not legal >> action & 1:
             mask = np.array([legal >> k & 1 for k in range(NUM_ACTIONS)], bool)
             raise ValueError(f"{event.where}: {illegal_action(action, mask)}")
-        # The engine draws nothing here, so there is no stream.
-        args = self._games, np.zeros(1, STREAM), self._rules, self._row
-        act_games(*args, np.array([action]), np.zeros(1, bool))
-        self._blur()
+        apply_action(self._game, self._rules, action)
 
-    def _happen(self, event: Event) -> None:
-        game, rules = self._games[0], self._rules[0]
-        most = num_chance_outcomes(game, rules) - 1
-        outcome = whole_number(event.where, event.value, 0, most)
-        if chance_weight(game, rules, outcome) <= 0:
-            raise ValueError(f"{event.where} is {self._words(outcome)}; there is none left of it")
-        chance_games(self._games, self._rules, self._row, np.array([outcome]))
-        self._blur()
+    def _happen(self, event: Event) -> int:
+        last = event.first + num_chance_outcomes(self._game, self._rules) - 1
+        outcome = whole_number(event.where, event.value, event.first, last) - event.first
+        if chance_weight(self._game, self._rules, outcome) <= 0:
+            name = ("cheese", "trap")[outcome] if self.phase == FRONT else outcome + 1
+            raise ValueError(f"{event.where} is {name}; there is none left of it")
+        apply_chance(self._game, self._rules, outcome)
+        return outcome
 
     def _pass_over_front(self, event: Event) -> None:
         """Another seat looks: any front will do to go on, and none stays in the record."""
+        game = self._game
+        action = int(game["action"])
         if event.value is not None:
             raise ValueError(
-                f"{event.where} is given; allowed: none, since "
-                f"{describe_action(int(self._games['action'][0]))} was not seen from the "
-                f"perspective {self._perspective!r}"
+                f"{event.where} is given; allowed: none, since {describe_action(action)} was not "
+                f"seen from the perspective {self._perspective!r}"
             )
-        _, slot = decode_action(int(self._games["action"][0]))
-        holes = int(self._games["row"][0, slot])
-        drawn = self._games["drawn"][0].copy()
-        weight = chance_weight(self._games[0], self._rules[0], 0)
-        outcome = 0 if weight > 0 else 1
-        if chance_weight(self._games[0], self._rules[0], outcome) <= 0:
-            raise ValueError(f"{event.where}: all fronts of {holes} holes have been seen")
-        chance_games(self._games, self._rules, self._row, np.array([outcome]))
-        self._games["drawn"][0] = drawn
-        self._games["front"][0, slot] = UNSEEN
-        self._blur()
+        _, slot = decode_action(action)
+        possible = [k for k in (0, 1) if chance_weight(game, self._rules, k) > 0]
+        if not possible:
+            raise ValueError(
+                f"{event.where}: all fronts of {int(game['row'][slot])} holes have been seen"
+            )
+        drawn = game["drawn"].copy()
+        apply_chance(game, self._rules, possible[0])
+        game["drawn"] = drawn
+        game["front"][slot] = UNSEEN
 
     def _blur(self) -> None:
         """I2: of the fronts that other seats know, leave only how many they are."""
         if self._perspective == ALL:
             return
-        half = MAX_HOLES
-        for seat in range(self._players):
+        for seat in range(self._rules["num_players"]):
             if seat != self._perspective:
-                known = self._games["known"][0, seat]
-                known[:half] += known[half:]
-                known[half:] = 0
-
-    def _words(self, outcome: int) -> str:
-        if self.phase == FRONT:
-            return ("cheese", "trap")[outcome]
-        return str(outcome + 1)
+                known = self._game["known"][seat]
+                known[:MAX_HOLES] += known[MAX_HOLES:]
+                known[MAX_HOLES:] = 0
 
 
 def checked_perspective(variant: Variant, perspective: Any) -> Perspective:
@@ -403,3 +405,14 @@ def checked_names(variant: Variant, names: Any) -> tuple[str, ...]:
                 f"names[{seat}] is {name!r}; allowed: 1 to {LONGEST_NAME} printable characters"
             )
     return tuple(names)
+
+
+def short_name(name: str) -> str:
+    """A name as `checked_names` wants it; the end of a long one tells more than its beginning."""
+    printable = "".join(letter if letter.isprintable() else "?" for letter in name)
+    return shortened(printable, LONGEST_NAME)
+
+
+def shortened(text: str, most: int) -> str:
+    """The end of a text that is too long, with a sign that there was more."""
+    return text if len(text) <= most else f"…{text[len(text) - most + 1 :]}"

@@ -1,7 +1,7 @@
 """The command that shows a replay: in the terminal, in a window, as a page, as a film.
 
 Example:
-    python -m alles_kaese_env.replay game.json --html game.html --open
+    python -m alles_kaese_env.viewer game.json --html game.html --open
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import argparse
 import sys
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from alles_kaese_env.command_line import MISSING, Parser, needs_extra
+from alles_kaese_env.command_line import INTERRUPTED, MISSING, Parser, needs_extra
+from alles_kaese_env.files import checked_output
 from alles_kaese_env.replay.file import load
 from alles_kaese_env.replay.game import Replay
 from alles_kaese_env.viewer.page import save_page
+from alles_kaese_env.viewer.view import view_of_replay
 from alles_kaese_env.viewer.words import describe_end, describe_perspective, describe_turn
 
 
@@ -23,31 +25,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = build_parser()
     options = parser.parse_args(arguments)
-    if options.open and not options.html:
+    if options.open and options.html is None:
         parser.error("--open is given without --html FILE")
     try:
+        for option, path in outputs_of(options).items():
+            checked_output(path, option)
         replay = load(options.file)
     except (OSError, ValueError) as error:
         parser.error(str(error))
-    say(f"{options.file}: {describe_perspective(replay)}")
+    say(f"{options.file}: {describe_perspective(view_of_replay(replay))}")
     try:
-        is_written = export(replay, options)
+        if not outputs_of(options):
+            return show(replay, parser, is_window=options.window)
+        export(replay, options)
+    except KeyboardInterrupt:
+        say("interrupted; what is not named above is as it was")
+        return INTERRUPTED
     except OSError as error:
         parser.error(str(error))
     except MISSING as error:
         parser.error(needs_extra("--gif and --mp4", "render", error))
-    if is_written:
-        return 0
-    return show(replay, parser, is_window=options.window)
+    return 0
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The options of the command."""
     parser = Parser(
-        prog="python -m alles_kaese_env.replay",
+        prog="python -m alles_kaese_env.viewer",
         description="Step through a game that was saved: in the terminal (keys: left, right, "
         "Home, End, space, q), in a window, or in a browser.",
-        epilog="example: python -m alles_kaese_env.replay game.json --html game.html --open",
+        epilog="example: python -m alles_kaese_env.viewer game.json --html game.html --open",
     )
     add = parser.add_argument
     add("file", type=Path, metavar="FILE", help="a replay, such as agents.play --save writes it")
@@ -64,21 +71,24 @@ def say(words: str) -> None:
     print(words, file=sys.stderr)
 
 
-def export(replay: Replay, options: argparse.Namespace) -> bool:
-    """Write the files that were asked for; whether there were any."""
+def outputs_of(options: argparse.Namespace) -> dict[str, Path]:
+    """The files that were asked for, by their options."""
+    named = {"--gif": options.gif, "--mp4": options.mp4, "--html": options.html}
+    return {option: path for option, path in named.items() if path is not None}
+
+
+def export(replay: Replay, options: argparse.Namespace) -> None:
+    """Write the files that were asked for."""
+    savers: dict[str, Callable[[Replay, Path], None]] = {"--html": save_page}
     if options.gif or options.mp4:
         from alles_kaese_env.viewer.film import save_gif, save_mp4
 
-        for path, save_film in ((options.gif, save_gif), (options.mp4, save_mp4)):
-            if path:
-                save_film(replay, path)
-                say(f"wrote {path}")
-    if options.html:
-        save_page(replay, options.html)
-        say(f"wrote {options.html}")
+        savers.update({"--gif": save_gif, "--mp4": save_mp4})
+    for option, path in outputs_of(options).items():
+        savers[option](replay, path)
+        say(f"wrote {path}")
     if options.open:
         webbrowser.open(options.html.resolve().as_uri())
-    return bool(options.gif or options.mp4 or options.html)
 
 
 def show(
@@ -105,9 +115,10 @@ def show(
 
 def print_turns(replay: Replay) -> None:
     """A line for each turn, and one for the end."""
-    for number in range(len(replay.turns)):
-        print(f"{number + 1:>3} {describe_turn(replay, number)}")
-    print(f"    {describe_end(replay)}")
+    end = view_of_replay(replay)
+    for number, turn in enumerate(end.turns, start=1):
+        print(f"{number:>3} {describe_turn(end, turn)}")
+    print(f"    {describe_end(end)}")
 
 
 if __name__ == "__main__":

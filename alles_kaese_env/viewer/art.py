@@ -1,4 +1,4 @@
-"""The pieces of a picture: cards, mice, die. Drawn large once, scaled down smoothly and kept.
+"""The parts of a picture: cards, mice, die. Drawn large once, scaled down smoothly and kept.
 
 Needs the extra ``render``; no display.
 """
@@ -11,10 +11,7 @@ from functools import cache, lru_cache
 import gymnasium
 import numpy as np
 
-from alles_kaese_env.core.records import (
-    CHEESE,
-    TRAP,
-)
+from alles_kaese_env.core.records import CHEESE, TRAP
 
 try:
     import pygame as pygame  # the others take it from here, with the error below
@@ -88,11 +85,13 @@ def text(words: str, size: int, color: Color) -> pygame.Surface:
     )
 
 
-def fitted_text(words: str, size: int, color: Color, width: int) -> pygame.Surface:
-    """The same, cut to a width."""
+def fitted_text(
+    words: str, size: int, color: Color, width: int, keeps_end: bool = False
+) -> pygame.Surface:
+    """The same, cut to a width: at its end, or at its beginning."""
     image = text(words, size, color)
     while image.get_width() > width and len(words) > 1:
-        words = words.rstrip("…")[:-1] + "…"
+        words = "…" + words.lstrip("…")[1:] if keeps_end else words.rstrip("…")[:-1] + "…"
         image = text(words, size, color)
     return image
 
@@ -116,11 +115,11 @@ def front(kind: int, holes: int, width: int) -> pygame.Surface:
     """A card from its front: a piece of cheese, or a mousetrap."""
 
     def draw(big: pygame.Surface, unit: float) -> None:
-        face, rim, picture = FRONTS[kind]
-        _card_body(big, unit, face, rim)
+        paper, rim, picture = FRONTS[kind]
+        _card_body(big, unit, paper, rim)
         if width < SMALL:  # the number takes more of a small card
             part = pygame.Surface(big.get_size(), pygame.SRCALPHA)
-            part.fill((*face, 0))
+            part.fill((*paper, 0))
             picture(part, unit)
             part = pygame.transform.smoothscale_by(part, 0.8)
             big.blit(part, (10 * unit, -3 * unit))
@@ -144,7 +143,7 @@ def empty_slot(width: int) -> pygame.Surface:
 
 
 @cache
-def mouse(seat: int, size: int, number: bool = True) -> pygame.Surface:
+def mouse(seat: int, size: int) -> pygame.Surface:
     """The token of a seat: the head of a mouse in its colour, with its number."""
     color = SEATS[seat]
     dark = _shade(color, 0.62)
@@ -156,9 +155,8 @@ def mouse(seat: int, size: int, number: bool = True) -> pygame.Surface:
             _disc(big, unit, x, 28, 12.5, (255, 190, 196))
         _disc(big, unit, 50, 57, 38, dark)
         _disc(big, unit, 50, 57, 35.5, color)
-        if number:
-            words = pygame.font.Font(None, round(46 * unit)).render(str(seat), True, WHITE)
-            big.blit(words, words.get_rect(center=(50 * unit, 44 * unit)))
+        words = _font(round(46 * unit)).render(str(seat), True, WHITE)
+        big.blit(words, words.get_rect(center=(50 * unit, 44 * unit)))
         for x in (36, 64):
             _disc(big, unit, x, 64, 5.2, (32, 26, 28))
             _disc(big, unit, x + 1.6, 62.4, 1.7, WHITE)
@@ -172,14 +170,14 @@ def mouse(seat: int, size: int, number: bool = True) -> pygame.Surface:
 
 
 @cache
-def die(face: int, size: int) -> pygame.Surface:
+def die(number: int, size: int) -> pygame.Surface:
     """The die from above; blank before the first roll."""
 
     def draw(big: pygame.Surface, unit: float) -> None:
         _rounded(big, unit, (2, 4, 96, 94), 20, (206, 200, 186))
         _rounded(big, unit, (2, 2, 96, 92), 20, CREAM)
         _rounded(big, unit, (7, 6, 86, 83), 16, (255, 252, 243))
-        for x, y in PIPS[face]:
+        for x, y in PIPS[number]:
             _disc(big, unit, x, y - 2, 9.5, (74, 48, 22))
             _disc(big, unit, x - 1.5, y - 3.5, 6, (98, 66, 34))
 
@@ -247,26 +245,25 @@ def background(width: int, height: int) -> pygame.Surface:
     return image
 
 
-@cache
 def _font(size: int) -> pygame.font.Font:
+    """The font that pygame ships with; not kept, since any part of the program may quit pygame."""
     pygame.font.init()
     return pygame.font.Font(None, size)
 
 
 def _piece(size: tuple[int, int], unit: float, draw: Pen, edge: Color) -> pygame.Surface:
     """Draw several times as large and scale down; ``edge`` is the colour that borders fade to."""
-    pygame.font.init()
     big = pygame.Surface((size[0] * OVERSAMPLING, size[1] * OVERSAMPLING), pygame.SRCALPHA)
     big.fill((*edge[:3], 0))
     draw(big, unit * OVERSAMPLING)
     return pygame.transform.smoothscale(big, size)
 
 
-def _card_body(big: pygame.Surface, unit: float, face: Color, rim: Color) -> None:
+def _card_body(big: pygame.Surface, unit: float, paper: Color, rim: Color) -> None:
     _rounded(big, unit, (0, 0, 100, 140), 13, _shade(rim, 0.78))
     _rounded(big, unit, (0, 0, 100, 137.5), 13, rim)
-    _rounded(big, unit, (4, 4, 92, 129.5), 10, _shade(face, 1.12))
-    _rounded(big, unit, (4, 6, 92, 127.5), 10, face)
+    _rounded(big, unit, (4, 4, 92, 129.5), 10, _shade(paper, 1.12))
+    _rounded(big, unit, (4, 6, 92, 127.5), 10, paper)
 
 
 def _hole(big: pygame.Surface, unit: float, x: float, y: float, radius: float) -> None:
@@ -305,7 +302,7 @@ def _mousetrap(big: pygame.Surface, unit: float) -> None:
 
 
 def _number(big: pygame.Surface, unit: float, words: str, size: float) -> None:
-    image = pygame.font.Font(None, round(size * unit)).render(words, True, INK)
+    image = _font(round(size * unit)).render(words, True, INK)
     big.blit(image, image.get_rect(center=(50 * unit, (134 - size * 0.37) * unit)))
 
 

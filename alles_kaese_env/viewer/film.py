@@ -17,13 +17,13 @@ from alles_kaese_env.replay.game import Replay
 from alles_kaese_env.viewer.picture import frame
 from alles_kaese_env.viewer.view import view_of_replay
 
-SECONDS = 1.2  # for a turn
+TURN_SECONDS = 1.2
 LAST_SECONDS = 4.0  # for the end
 FRAMES_A_SECOND = 10  # of a film: players stumble over much fewer
 
 
 def save_gif(replay: Replay, path: Path) -> None:
-    """Write an animated GIF, whole or not at all; it begins anew at its end.
+    """Write an animated GIF, atomically; it begins anew at its end.
 
     Raises:
         OSError: the file cannot be written.
@@ -37,7 +37,7 @@ def save_gif(replay: Replay, path: Path) -> None:
 
 
 def save_mp4(replay: Replay, path: Path) -> None:
-    """Write a film, whole or not at all.
+    """Write a film, atomically.
 
     Raises:
         OSError: the file cannot be written.
@@ -51,10 +51,10 @@ def save_mp4(replay: Replay, path: Path) -> None:
 
 
 def pictures(replay: Replay) -> list[npt.NDArray[np.uint8]]:
-    """The table at each position, (640, 1024, 3) uint8 each."""
+    """The game at each position, (640, 1024, 3) uint8 each."""
     return [frame(view_of_replay(replay, position)) for position in range(len(replay))]
 
 
 def seconds_of(replay: Replay) -> list[float]:
     """How long each position is shown."""
-    return [SECONDS] * (len(replay) - 1) + [LAST_SECONDS]
+    return [TURN_SECONDS] * (len(replay) - 1) + [LAST_SECONDS]

@@ -7,32 +7,28 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from alles_kaese_env.actions import decode_action
-from alles_kaese_env.core.records import (
-    NUM_ACTIONS,
-    OVER,
-    PEEK,
-    TAKE,
-    TRAP,
-)
-from alles_kaese_env.core.rules import (
-    legal_actions,
-)
+from alles_kaese_env.core.records import TAKE, TRAP
 from alles_kaese_env.files import replacing
-from alles_kaese_env.replay.game import Replay
+from alles_kaese_env.replay.game import Replay, shortened
+from alles_kaese_env.viewer.view import View, view_of_replay
 from alles_kaese_env.viewer.words import (
+    LONGEST_NAME,
     describe_end,
+    describe_now,
     describe_perspective,
+    describe_seat,
     describe_turn,
-    discarded_cards,
-    due,
     plural,
-    trap_chances,
+)
+
+SHOWN = (
+    *("row", "front", "peeked", "matching", "die", "top", "reserve", "discarded"),
+    *("turn", "traps", "points", "winners"),
 )
 
 
 def save_page(replay: Replay, path: str | Path) -> None:
-    """Write the page to a file, whole or not at all.
+    """Write the page to a file, atomically.
 
     Raises:
         OSError: the file cannot be written.
@@ -51,62 +47,34 @@ def page_of(replay: Replay) -> str:
 
 def _data_of(replay: Replay) -> dict[str, Any]:
     """What the script of the page draws."""
-    variant = replay.variant
+    views = [view_of_replay(replay, position) for position in range(len(replay))]
+    variant, end = replay.variant, views[-1]
     players = plural(variant.num_players, "player")
+    states = [_state_of(view) for view in views]
+    states[-1]["now"] = describe_end(end)
     return {
         "rules": f"{players}, {len(variant.deck)} cards, burn {variant.burn}",
-        "view": describe_perspective(replay),
+        "view": describe_perspective(end),
         "private": replay.is_private,
-        "seats": [replay.name_of(seat) for seat in range(variant.num_players)],
-        "names": replay.names or [f"seat {seat}" for seat in range(variant.num_players)],
-        "rowSize": variant.row_size,
+        "seats": [describe_seat(end, seat) for seat in end.seats],
+        "names": [shortened(end.name_of(seat), LONGEST_NAME) for seat in end.seats],
         "trapLimit": variant.trap_limit,
         "copies": variant.copies,
-        "turns": [
-            {"seat": turn.seat, "text": describe_turn(replay, number)}
-            for number, turn in enumerate(replay.turns)
-        ],
-        "states": [_state_of(replay, position) for position in range(len(replay))],
+        "turns": [{"seat": turn.seat, "text": describe_turn(end, turn)} for turn in end.turns],
+        "states": states,
     }
 
 
-def _state_of(replay: Replay, position: int) -> dict[str, Any]:
-    """The table at a position."""
-    game, variant = replay.games[position], replay.variant
-    legal = int(legal_actions(game, variant.rules[0]))
-    kinds_and_slots = [decode_action(a) for a in range(NUM_ACTIONS) if legal >> a & 1]
-    seats = range(variant.num_players)
-    is_end = position == len(replay) - 1
-    payoffs = replay.payoffs()
-    is_over = bool(game["phase"] == OVER)
+def _state_of(view: View) -> dict[str, Any]:
+    """The game at a position; the cards of each seat in the order in which it took them."""
+    taken: list[list[tuple[int, bool]]] = [[] for _ in view.seats]
+    for turn in view.turns:
+        if turn.kind == TAKE:
+            taken[turn.seat].append((turn.holes, turn.front == TRAP))
     return {
-        "row": game["row"].tolist(),
-        "front": game["front"].tolist(),
-        "peeked": [
-            [seat for seat in seats if bits >> seat & 1] for bits in game["peeked"].tolist()
-        ],
-        "chance": [round(chance, 4) for chance in trap_chances(replay, position)],
-        "die": int(game["die"]),
-        "top": int(game["top"]),
-        "reserve": int(game["reserve"]),
-        "discarded": discarded_cards(replay, position),
-        "turn": None if is_over else int(game["seat"]),
-        "match": any(kind != PEEK for kind, _ in kinds_and_slots),
-        "legal": sorted({slot for _, slot in kinds_and_slots}),
-        "acted": decode_action(replay.turns[position - 1].action)[1] if position else None,
-        "traps": game["traps"].tolist(),
-        "points": game["points"].tolist(),
-        "taken": [_taken_cards(replay, position, seat) for seat in seats],
-        "winners": [s for s in seats if is_over and payoffs[s] == max(payoffs)],
-        "now": describe_end(replay) if is_end else due(replay, position),
+        **{name: getattr(view, name) for name in SHOWN},
+        "chance": [round(share, 4) for share in view.trap_probability],
+        "acted": view.turns[-1].slot if view.turns else None,
+        "taken": taken,
+        "now": describe_now(view),
     }
-
-
-def _taken_cards(replay: Replay, position: int, seat: int) -> list[tuple[int, bool]]:
-    """(holes, is_trap) of the cards before a seat, in the order in which it took them."""
-    cards = []
-    for turn, game in zip(replay.turns[:position], replay.games, strict=False):
-        kind, slot = decode_action(turn.action)
-        if turn.seat == seat and kind == TAKE:
-            cards.append((int(game["row"][slot]), turn.front == TRAP))
-    return cards

@@ -1,4 +1,4 @@
-"""The table as a picture, from a view: it can show nothing that the observer may not know.
+"""The game as a picture, from a view: it can show nothing that the observer may not know.
 
 Needs the extra ``render``; no display, except for `Window`.
 """
@@ -10,17 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alles_kaese_env.core.records import (
-    CHEESE,
-    TAKE,
-    TRAP,
-    UNSEEN,
-)
-from alles_kaese_env.replay.game import ALL, PUBLIC
+from alles_kaese_env.core.records import CHEESE, TAKE, TRAP, UNSEEN
+from alles_kaese_env.replay.game import ALL, PUBLIC, Turn, shortened
 from alles_kaese_env.viewer import art
 from alles_kaese_env.viewer.art import GOLD, GREEN, INK, MUTED, RED, WHITE, pygame
-from alles_kaese_env.viewer.text import PAST
-from alles_kaese_env.viewer.view import Event, View
+from alles_kaese_env.viewer.view import View
+from alles_kaese_env.viewer.words import LONGEST_NAME, PAST, describe_match, plural
 
 SIZE = (1024, 640)
 CARD, GAP, ROW_TOP = (100, 140), 14, 92
@@ -32,13 +27,13 @@ MOST_PIPS = 6  # a trap limit above is written in figures
 
 
 def frame(view: View) -> npt.NDArray[np.uint8]:
-    """The table as an array (640, 1024, 3) uint8 of red, green and blue."""
+    """The game as an array (640, 1024, 3) uint8 of red, green and blue."""
     pixels = np.frombuffer(pygame.image.tobytes(draw(view), "RGB"), np.uint8)
     return pixels.reshape(SIZE[1], SIZE[0], 3).copy()  # the bytes themselves are read-only
 
 
 def draw(view: View) -> pygame.Surface:
-    """The table as a new surface of `SIZE`."""
+    """The game as a new surface of `SIZE`."""
     canvas = pygame.Surface(SIZE)
     canvas.blit(art.background(*SIZE), (0, 0))
     _header(canvas, view)
@@ -47,9 +42,9 @@ def draw(view: View) -> pygame.Surface:
     _reserve(canvas, view)
     _die(canvas, view)
     _discards(canvas, view)
-    for seat in range(view.num_players):
+    for seat in view.seats:
         _seat(canvas, view, seat)
-    _events(canvas, view)
+    _turns(canvas, view)
     return canvas
 
 
@@ -61,33 +56,45 @@ def slot_rect(slot: int, row_size: int) -> pygame.Rect:
 
 
 class Window:
-    """A window on the screen that shows one picture after the other; it opens with the first."""
+    """A window on the screen that shows one picture after the other; it opens with the first.
+
+    It is a window of its own: closing it takes nothing from others, and where another part of the
+    program has shut pygame down, it opens once more.
+    """
 
     def __init__(self, title: str, frames_a_second: float) -> None:
         self._title, self._rate = title, frames_a_second
-        self._screen: pygame.Surface | None = None
+        self._window: pygame.Window | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy is a window that is not open."""
         return Window, (self._title, self._rate)
 
     def show(self, view: View) -> None:
-        """Show a table, and wait for the rate of frames."""
-        if self._screen is None:
-            pygame.display.init()
-            self._screen = pygame.display.set_mode(SIZE)
-            pygame.display.set_caption(self._title)
-            self._clock = pygame.time.Clock()
-        self._screen.blit(draw(view), (0, 0))
+        """Show a game, and wait for the rate of frames."""
+        try:
+            screen = self._screen()
+        except pygame.error:  # somebody has closed it
+            self._window = None
+            screen = self._screen()
+        assert self._window is not None
+        screen.blit(draw(view), (0, 0))
         pygame.event.pump()
-        pygame.display.flip()
+        self._window.flip()
         self._clock.tick(self._rate)
+
+    def _screen(self) -> pygame.Surface:
+        if self._window is None:
+            pygame.display.init()
+            self._window = pygame.Window(self._title, SIZE)
+            self._clock = pygame.time.Clock()
+        return self._window.get_surface()
 
     def close(self) -> None:
         """Close the window, if it is open."""
-        if self._screen is not None:
-            pygame.display.quit()
-            self._screen = None
+        if self._window is not None:
+            self._window.destroy()
+            self._window = None
 
 
 def _put(canvas: pygame.Surface, image: pygame.Surface, **place: Any) -> pygame.Rect:
@@ -116,14 +123,14 @@ def _header(canvas: pygame.Surface, view: View) -> None:
     x = LEFT.left
     for seat in seats:
         x = _put(canvas, art.mouse(seat, 46), midleft=(x, 38)).right + 6
-    names = [view.name_of(seat) for seat in seats]
+    names = [shortened(view.name_of(seat), LONGEST_NAME) for seat in seats]
     if view.turn is not None:
-        title, note = f"{names[0]} to act", f"die {view.die}: {_match(view)}"
+        title, note = f"{names[0]} to act", f"die {view.die}: {describe_match(view)}"
     else:
         verb = "wins" if len(seats) == 1 else "share the win"
         title, note = f"{' and '.join(names)} {verb}", "the game is over"
-    room = RIGHT.left - x
-    _put(canvas, art.fitted_text(title, 34, WHITE, room), midleft=(x + 6, 28))
+    width = RIGHT.left - x
+    _put(canvas, art.fitted_text(title, 34, WHITE, width), midleft=(x + 6, 28))
     is_match = view.turn is not None and view.matching
     _write(canvas, note, 21, GOLD if is_match else MUTED, midleft=(x + 7, 53))
     label = {PUBLIC: "public view", ALL: "FULL VIEW"}.get(
@@ -135,13 +142,6 @@ def _header(canvas: pygame.Surface, view: View) -> None:
     badge.midright = RIGHT.right, 38
     _box(canvas, badge, 16, fill)
     _put(canvas, words, center=badge.center)
-
-
-def _match(view: View) -> str:
-    if not view.matching:
-        return "no match"
-    slots = ", ".join(str(slot) for slot in view.matching)
-    return f"match in slot{'s' * (len(view.matching) > 1)} {slots}"
 
 
 def _slot(canvas: pygame.Surface, view: View, slot: int) -> None:
@@ -196,8 +196,7 @@ def _reserve(canvas: pygame.Surface, view: View) -> None:
         card = box.move(3 * k, 3 * k)
         _shadowed(canvas, art.back(view.top, 6 + k, CARD[0]), card)
     _write(canvas, "reserve", 18, MUTED, midbottom=(box.centerx, box.top - 4))
-    words = f"{view.reserve} card{'s' * (view.reserve != 1)}"
-    _write(canvas, words, 20, WHITE, midtop=(box.centerx, box.bottom + 12))
+    _write(canvas, plural(view.reserve, "card"), 20, WHITE, midtop=(box.centerx, box.bottom + 12))
 
 
 def _die(canvas: pygame.Surface, view: View) -> None:
@@ -239,7 +238,7 @@ def _seat_box(seat: int, num_players: int) -> pygame.Rect:
 
 def _seat(canvas: pygame.Surface, view: View, seat: int) -> None:
     """What lies before a seat."""
-    box = _seat_box(seat, view.num_players)
+    box = _seat_box(seat, len(view.seats))
     is_lit = seat == view.turn or seat in view.winners
     if is_lit:
         _box(canvas, box, 14, (255, 214, 92, 34), GOLD, 2.5)
@@ -251,12 +250,15 @@ def _seat(canvas: pygame.Surface, view: View, seat: int) -> None:
     if seat in view.winners:
         _put(canvas, art.crown(28), midbottom=(face.centerx, face.top + 8))
     inner = pygame.Rect(face.right + 12, box.top + 8, box.right - face.right - 24, box.height - 14)
-    points = f"{view.points[seat]} point{'s' * (view.points[seat] != 1)}"
+    points = plural(view.points[seat], "point")
     right = _write(canvas, points, 24, WHITE, topright=(inner.right, inner.top)).left
     right = _traps(canvas, view, seat, right - 12, inner.top + 8)
-    name = view.name_of(seat) + (" (you)" if seat == view.perspective else "")
-    name_room = max(right - inner.left - 8, 20)
-    _put(canvas, art.fitted_text(name, 22, art.SEATS[seat], name_room), topleft=inner.topleft)
+    name = view.name_of(seat)
+    if seat == view.perspective and name != "you":
+        name += " (you)"
+    width = max(right - inner.left - 8, 20)
+    label = art.fitted_text(name, 22, art.SEATS[seat], width, keeps_end=True)
+    _put(canvas, label, topleft=inner.topleft)
     _taken(
         canvas, view, seat, pygame.Rect(inner.left, inner.top + 22, inner.width, inner.height - 22)
     )
@@ -264,7 +266,7 @@ def _seat(canvas: pygame.Surface, view: View, seat: int) -> None:
 
 def _traps(canvas: pygame.Surface, view: View, seat: int, right: int, y: int) -> int:
     """Traps taken out of the limit, right-aligned; where they begin."""
-    taken, limit = view.traps[seat], view.trap_limit
+    taken, limit = view.traps[seat], view.variant.trap_limit
     if limit > MOST_PIPS:
         words = f"{taken}/{limit} traps"
         return _write(canvas, words, 18, RED if taken else MUTED, midright=(right, y)).left
@@ -279,7 +281,7 @@ def _taken(canvas: pygame.Surface, view: View, seat: int, box: pygame.Rect) -> N
     """The cards that a seat took: cheese above, traps below, by holes."""
     height = box.height // 2
     width = min(round((height - 4) / 1.4), 44)
-    step = min(box.width / view.num_holes, 96)
+    step = min(box.width / view.variant.num_holes, 96)
     for line, (kind, counts) in enumerate(zip((CHEESE, TRAP), view.taken[seat], strict=True)):
         for k, count in enumerate(counts):
             x, y = box.left + round(k * step), box.top + line * height + 2
@@ -294,34 +296,34 @@ def _taken(canvas: pygame.Surface, view: View, seat: int, box: pygame.Rect) -> N
                 _write(canvas, str(count), 15, WHITE, center=(mark.centerx, mark.centery + 1))
 
 
-def _events(canvas: pygame.Surface, view: View) -> None:
+def _turns(canvas: pygame.Surface, view: View) -> None:
     """What was done last, the latest first and large."""
     _box(canvas, RIGHT, 14, PANEL, PANEL_EDGE)
     _write(canvas, "what was done", 18, MUTED, topleft=(RIGHT.left + 14, RIGHT.top + 12))
-    if not view.events:
+    if not view.turns:
         _write(canvas, "the cards are dealt", 20, WHITE, topleft=(RIGHT.left + 14, RIGHT.top + 40))
         return
-    *earlier, last = view.events
-    _last_event(canvas, view, last, pygame.Rect(RIGHT.left + 14, RIGHT.top + 34, 238, 104))
-    for k, event in enumerate(reversed(earlier[-6:])):
+    *earlier, last = view.turns
+    _last_turn(canvas, last, pygame.Rect(RIGHT.left + 14, RIGHT.top + 34, 238, 104))
+    for k, turn in enumerate(reversed(earlier[-6:])):
         y = RIGHT.top + 164 + k * 25
-        _put(canvas, art.mouse(event.seat, 22), midleft=(RIGHT.left + 14, y))
-        words = f"{PAST[event.kind]} slot {event.slot}"
+        _put(canvas, art.mouse(turn.seat, 22), midleft=(RIGHT.left + 14, y))
+        words = f"{PAST[turn.kind]} slot {turn.slot}"
         _write(canvas, words, 19, MUTED, midleft=(RIGHT.left + 42, y))
-        image = _event_card(event, 15)
+        image = _turn_card(turn, 15)
         if image is not None:
             _put(canvas, image, midright=(RIGHT.right - 16, y))
 
 
-def _last_event(canvas: pygame.Surface, view: View, event: Event, box: pygame.Rect) -> None:
-    _put(canvas, art.mouse(event.seat, 40), topleft=(box.left, box.top + 2))
-    lines = [PAST[event.kind], f"slot {event.slot}"]
-    if event.front != UNSEEN:
-        lines.append("a trap!" if event.front == TRAP else "cheese")
+def _last_turn(canvas: pygame.Surface, turn: Turn, box: pygame.Rect) -> None:
+    _put(canvas, art.mouse(turn.seat, 40), topleft=(box.left, box.top + 2))
+    lines = [PAST[turn.kind], f"slot {turn.slot}"]
+    if turn.front != UNSEEN:
+        lines.append("a trap!" if turn.front == TRAP else "cheese")
     for k, words in enumerate(lines):
-        color = {TRAP: RED, CHEESE: GREEN}[event.front] if k == 2 else WHITE
+        color = {TRAP: RED, CHEESE: GREEN}[turn.front] if k == 2 else WHITE
         _write(canvas, words, 23, color, topleft=(box.left + 50, box.top + 6 + 24 * k))
-    image = _event_card(event, 72)
+    image = _turn_card(turn, 72)
     if image is not None:
         card = image.get_rect(topright=box.topright)
         _put(canvas, art.shadow(*card.size, 9), center=(card.centerx + 1, card.centery + 3))
@@ -330,10 +332,10 @@ def _last_event(canvas: pygame.Surface, view: View, event: Event, box: pygame.Re
     canvas.fill((70, 104, 108), line)
 
 
-def _event_card(event: Event, width: int) -> pygame.Surface | None:
+def _turn_card(turn: Turn, width: int) -> pygame.Surface | None:
     """The card of a turn, open if it was taken."""
-    if not event.holes:
+    if not turn.holes:
         return None
-    if event.kind == TAKE and event.front != UNSEEN:
-        return art.front(event.front, event.holes, width)
-    return art.back(event.holes, 0, width)
+    if turn.kind == TAKE and turn.front != UNSEEN:
+        return art.front(turn.front, turn.holes, width)
+    return art.back(turn.holes, 0, width)

@@ -1,4 +1,4 @@
-"""How a face renders: its mode, its perspective, and its window."""
+"""How an environment renders: its mode, its perspective, and its window."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from alles_kaese_env.game_batch import GameBatch
-from alles_kaese_env.replay.game import Perspective, checked_perspective
+from alles_kaese_env.replay.game import Perspective, Turn, checked_perspective
 from alles_kaese_env.variant import Variant, one_of
 from alles_kaese_env.viewer.text import text_of
-from alles_kaese_env.viewer.view import Event, View, events_of, view_of
+from alles_kaese_env.viewer.view import view_of
 
 if TYPE_CHECKING:
     from alles_kaese_env.viewer.picture import Window
@@ -24,15 +24,16 @@ Frame = str | npt.NDArray[np.uint8]
 class Renderer:
     """Renders games of a batch in one mode.
 
+    It shows all turns of a game that is recorded, the last turn of any other.
+
     Args:
         mode: one of ``allowed``, or None to render nothing.
         perspective: a seat, "public", "all", or None for the seat that each call names.
         variant: the rules of the games.
-        allowed: the modes of the face.
+        allowed: the modes of the environment.
 
     Raises:
         ValueError: mode or perspective is not what is allowed.
-        gymnasium.error.DependencyNotInstalled: the mode needs the extra ``render``.
     """
 
     def __init__(
@@ -47,22 +48,25 @@ class Renderer:
         if perspective is not None:
             self.perspective = checked_perspective(variant, perspective)
         self._window: Window | None = None
-        self._told: tuple[Any, tuple[Event, ...]] = (None, ())
-        if mode in ("human", "rgb_array"):
-            from alles_kaese_env.viewer import picture  # the extra is needed for these alone
-
-            if mode == "human":
-                self._window = picture.Window("Alles Käse!", RENDER_FPS)
+        self._told: tuple[Any, tuple[Turn, ...]] = (None, ())
 
     def render(self, batch: GameBatch, row: int, seat: int) -> Frame | None:
-        """A game as text or as an array (640, 1024, 3) uint8; None where a window shows it."""
-        view = self._view(batch, row, seat)
+        """A game as text or as an array (640, 1024, 3) uint8; None where a window shows it.
+
+        Raises:
+            gymnasium.error.DependencyNotInstalled: the mode needs the extra ``render``.
+        """
+        perspective = seat if self.perspective is None else self.perspective
+        turns = self._turns(batch, row, perspective)
+        view = view_of(batch.games[row], batch.variant, perspective, turns)
         if self.mode == "ansi":
             return text_of(view)
-        from alles_kaese_env.viewer import picture
+        from alles_kaese_env.viewer import picture  # the extra is needed for pictures alone
 
-        if self._window is None:
+        if self.mode == "rgb_array":
             return picture.frame(view)
+        if self._window is None:
+            self._window = picture.Window("Alles Käse!", RENDER_FPS)
         self._window.show(view)
         return None
 
@@ -71,17 +75,12 @@ class Renderer:
         if self._window is not None:
             self._window.close()
 
-    def _view(self, batch: GameBatch, row: int, seat: int) -> View:
-        perspective = seat if self.perspective is None else self.perspective
-        events = self._events(batch, row, perspective)
-        return view_of(batch.games[row], batch.variant, perspective, events)
-
-    def _events(self, batch: GameBatch, row: int, perspective: Perspective) -> tuple[Event, ...]:
+    def _turns(self, batch: GameBatch, row: int, perspective: Perspective) -> tuple[Turn, ...]:
         """All turns of a game that is recorded from its deal on, else none."""
         recording = batch.recorder.present[row] if batch.recorder is not None else None
         if recording is None or not recording.is_whole:
             return ()
         which = tuple(recording.events), perspective
         if self._told[0] != which:  # frames of one instant are read from the record once
-            self._told = which, events_of(batch.replay(row, perspective=perspective))
+            self._told = which, batch.replay(row, perspective=perspective).turns
         return self._told[1]

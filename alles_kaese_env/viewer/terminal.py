@@ -1,26 +1,163 @@
-"""A replay in the terminal, stepped through with keys.
+"""The game in a terminal of 80 columns, coloured, and a replay that is stepped through with keys.
 
 Needs the extra ``play``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, ClassVar
 
+from rich.style import Style
+from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Footer, Static
 
-from alles_kaese_env.replay.game import Replay
-from alles_kaese_env.viewer.table import log_text, table_text
-from alles_kaese_env.viewer.words import describe_perspective
+from alles_kaese_env.command_line import INTERRUPTED
+from alles_kaese_env.core.records import CHEESE, TRAP, UNSEEN
+from alles_kaese_env.replay.game import Replay, shortened
+from alles_kaese_env.viewer.stepping import TURN_SECONDS, Stepping
+from alles_kaese_env.viewer.view import View
+from alles_kaese_env.viewer.words import (
+    FRONTS,
+    cut,
+    describe_now,
+    describe_perspective,
+    describe_turn,
+    plural,
+)
 
-SECONDS = 1.0  # of a turn while it plays
-INTERRUPTED = 130  # the exit code of what Ctrl-C ended, as shells have it
+WIDTH = 78
+CARD = 9  # columns of a card, and GAP between two
+GAP = 1
+NAME = 14  # columns of a name
+SEATS = ("#3d9be9", "#f08030", "#2fbf8f", "#d978b0", "#a58bf0", "#b0b0b0")
+SEATS_DARK = ("#0062a2", "#b84d00", "#00805a", "#984a78", "#6c4cb8", "#5c5c5c")
+BACK = Style(color="#6b4206", bgcolor="#f5c044")
+MATCH = Style(color="#6b4206", bgcolor="#ffe27a", bold=True)
+CHOSEN = Style(color="#2a1a00", bgcolor="#ffffff", bold=True)
+EMPTY = Style(color="#777777")
+DIM = Style(dim=True)
+FRONT_STYLES = {
+    UNSEEN: DIM,
+    CHEESE: Style(color="#3ecf6e", bold=True),
+    TRAP: Style(color="#ff6157", bold=True),
+}
+# Where the holes of a back lie, in three lines of seven columns.
+BACKS = {
+    0: ("       ", "       ", "       "),
+    1: ("       ", "   ●   ", "       "),
+    2: (" ●     ", "       ", "     ● "),
+    3: (" ●     ", "   ●   ", "     ● "),
+    4: (" ●   ● ", "       ", " ●   ● "),
+    5: (" ●   ● ", "   ●   ", " ●   ● "),
+    6: (" ●   ● ", " ●   ● ", " ●   ● "),
+}
 
 
-class TableApp(App[None]):
+# --- The game as coloured text -------------------------------------------------------------
+
+
+def board_text(view: View, chosen: Collection[int] = ()) -> Text:
+    """What was done last, the row, the piles and the seats; with the chosen slots lit up."""
+    seats = (_seat(view, seat) for seat in view.seats)
+    return Text("\n").join([_news(view), _cards(view, chosen), _piles(view), *seats])
+
+
+def log_text(view: View) -> Text:
+    """All turns, a line each."""
+    lines = []
+    for number, turn in enumerate(view.turns, start=1):
+        line = Text()
+        line.append(f"{number:>3} ", DIM)
+        line.append(describe_turn(view, turn), Style(color=SEATS[turn.seat]))
+        lines.append(line)
+    return Text("\n").join(lines)
+
+
+def _news(view: View) -> Text:
+    """What the last turn was, and who has to act."""
+    last = describe_turn(view, view.turns[-1]) if view.turns else "the cards are dealt"
+    text = Text(cut(last, WIDTH), style="dim")
+    text.append(f"\n{cut(describe_now(view), WIDTH)}", style="bold")
+    return text
+
+
+def _cards(view: View, chosen: Collection[int]) -> Text:
+    """The row and the top of the reserve, with who peeked, what is known, and the chances."""
+    lines = [Text() for _ in range(7)]
+    for slot, holes in enumerate(view.row):
+        is_matching = view.turn is not None and slot in view.matching
+        style = CHOSEN if slot in chosen else MATCH if is_matching else BACK
+        front = view.front[slot]
+        name = FRONTS[front] if front != UNSEEN else ""
+        if not name and holes:
+            name = f"{view.trap_probability[slot]:.0%} trap"
+        _centre(lines[0], f"[{slot}]" if slot in chosen else str(slot), Style(bold=slot in chosen))
+        _draw_card(lines[1:6], holes, style, view.peeked[slot])
+        _centre(lines[6], name, FRONT_STYLES[front])
+    for line in lines:
+        line.append("   ")
+    _centre(lines[0], "reserve", DIM)
+    _draw_card(lines[1:6], view.top, BACK, ())
+    _centre(lines[6], plural(view.reserve, "card"), DIM)
+    return Text("\n").join(lines)
+
+
+def _draw_card(lines: list[Text], holes: int, style: Style, seers: Collection[int]) -> None:
+    """A card, five lines high; in its upper edge the seats that peeked at it."""
+    style = style if holes else EMPTY
+    lines[0].append("╭", style)
+    for seat in seers:
+        lines[0].append(str(seat), Style(color="#ffffff", bgcolor=SEATS_DARK[seat], bold=True))
+    lines[0].append("─" * (CARD - 2 - len(seers)) + "╮", style)
+    for line, inside in zip(lines[1:4], BACKS[holes], strict=True):
+        line.append(f"│{inside}│", style)
+    number = str(holes) if holes else "─"
+    lines[4].append(f"╰───{number}───╯", style)
+    for line in lines:
+        line.append(" " * GAP)
+
+
+def _piles(view: View) -> Text:
+    """The die, and the discard pile by holes."""
+    text = Text("die ", style="dim")
+    text.append(f" {view.die or '-'} ", Style(color="#000000", bgcolor="#ffffff", bold=True))
+    text.append(f"    discarded {sum(view.discarded)}", style="dim")
+    if any(view.discarded):
+        piles = [f"{n} of {holes}" for holes, n in enumerate(view.discarded, start=1) if n]
+        text.append(f": {', '.join(piles)} holes", style="dim")
+    return text
+
+
+def _seat(view: View, seat: int) -> Text:
+    """What lies before a seat."""
+    is_turn = view.turn == seat
+    text = Text("▶ " if is_turn else "  ", style="bold yellow")
+    text.append(f" {seat} ", Style(color="#ffffff", bgcolor=SEATS_DARK[seat], bold=True))
+    name = shortened(view.name_of(seat), NAME)
+    text.append(f" {name:<{NAME}}", Style(color=SEATS[seat], bold=is_turn))
+    text.append(f"{plural(view.points[seat], 'point'):>10}  ", style="bold")
+    traps = view.traps[seat]
+    limit = f"{traps}/{view.variant.trap_limit} traps "
+    text.append(limit, FRONT_STYLES[TRAP] if traps else "dim")
+    for front, counts in zip((CHEESE, TRAP), view.taken[seat], strict=True):
+        for holes, count in enumerate(counts, start=1):
+            if count:
+                text.append(f" {holes}" + f"×{count}" * (count > 1), FRONT_STYLES[front])
+    return text
+
+
+def _centre(line: Text, text: str, style: Style) -> None:
+    line.append(f"{text:^{CARD}}" + " " * GAP, style)
+
+
+# --- The programs --------------------------------------------------------------------------
+
+
+class GameApp(App[None]):
     """What stands on the screen of a replay and of a game that is played."""
 
     TITLE = "Alles Käse!"
@@ -28,7 +165,7 @@ class TableApp(App[None]):
     CSS = """
     Screen { background: #1d2b24; }
     #view { width: 100%; height: 1; padding: 0 1; background: #2f6b4f; color: #fdf6e3; }
-    #table { width: 100%; height: auto; padding: 0 1; }
+    #board { width: 100%; height: auto; padding: 0 1; }
     #prompt { width: 100%; height: auto; padding: 0 1; color: #ffd24a; }
     #log { width: 100%; height: 1fr; min-height: 1; padding: 0 1; background: #16211b; }
     """
@@ -37,24 +174,32 @@ class TableApp(App[None]):
     ]
 
     def compose(self) -> ComposeResult:
-        """The view, the table, what may be done, what was done, and the keys."""
+        """The view, the board, what may be done, what was done, and the keys."""
         yield Static(id="view")
-        yield Static(id="table")
+        yield Static(id="board")
         yield Static(id="prompt")
         with VerticalScroll(id="log", can_focus=False):
-            yield Static(id="events")
+            yield Static(id="turns")
         yield Footer(compact=True)
 
     def action_interrupt(self) -> None:
         """Ctrl-C: leave at once, with the terminal as it was."""
         self.exit(return_code=INTERRUPTED)
 
-    def write(self, where: str, text: Any) -> None:
-        """Show a text in one of the places."""
-        self.query_one(f"#{where}", Static).update(text)
+    def show_view(self, view: View, title: str, prompt: str, chosen: Collection[int] = ()) -> None:
+        """Bring the screen up to date."""
+        texts: dict[str, Any] = {
+            "view": title,
+            "board": board_text(view, chosen),
+            "prompt": prompt,
+            "turns": log_text(view),
+        }
+        for place, text in texts.items():
+            self.query_one(f"#{place}", Static).update(text)
+        self.query_one("#log").scroll_end(animate=False)
 
 
-class ReplayApp(TableApp):
+class ReplayApp(Stepping, GameApp):
     """A replay to step through.
 
     Args:
@@ -70,47 +215,20 @@ class ReplayApp(TableApp):
         Binding("space", "play", "play/pause"),
         Binding("q", "quit", "leave"),
     ]
+    action_step = Stepping.step
+    action_play = Stepping.play
 
     def __init__(self, replay: Replay, *, is_playing: bool = False) -> None:
         super().__init__()
-        self.replay = replay
-        self.position = 0
-        self.is_playing = is_playing
+        self.begin(replay, is_playing)
 
     def on_mount(self) -> None:
         """Show the deal."""
-        self.set_interval(SECONDS, self.tick)
-        self.show()
-
-    def tick(self) -> None:
-        """A turn further, while it plays."""
-        if self.is_playing:
-            self.move_to(self.position + 1)
-
-    def move_to(self, position: int) -> None:
-        """Show another position, the nearest one that there is."""
-        last = len(self.replay) - 1
-        self.position = min(max(position, 0), last)
-        self.is_playing &= self.position < last
+        self.set_interval(TURN_SECONDS, self.go_on)
         self.show()
 
     def show(self) -> None:
         """Bring the screen up to date."""
-        last = len(self.replay) - 1
         state = "playing" if self.is_playing else "paused"
-        self.write("view", describe_perspective(self.replay))
-        self.write("table", table_text(self.replay, self.position))
-        self.write("prompt", f"turn {self.position} of {last}, {state}")
-        self.write("events", log_text(self.replay, self.position))
-        self.query_one("#log").scroll_end(animate=False)
-
-    def action_step(self, places: int) -> None:
-        """So many turns further."""
-        self.is_playing = False
-        self.move_to(self.position + places)
-
-    def action_play(self) -> None:
-        """Play on, from the beginning if it is at the end; or pause."""
-        is_at_end = self.position == len(self.replay) - 1
-        self.is_playing = not self.is_playing
-        self.move_to(0 if is_at_end else self.position)
+        view = self.view_here()
+        self.show_view(view, describe_perspective(view), f"{self.describe_place()}, {state}")

@@ -1,28 +1,20 @@
-"""The table as text, from a view: it can show nothing that the observer may not know."""
+"""The game as text, from a view: it can show nothing that the observer may not know."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from alles_kaese_env.core.records import (
-    CHEESE,
-    DISCARD,
-    PEEK,
-    TAKE,
-    TRAP,
-    UNSEEN,
-)
 from alles_kaese_env.variant import Variant
-from alles_kaese_env.viewer.view import Event, View, view_of_observation
+from alles_kaese_env.viewer.view import View, view_of_observation
+from alles_kaese_env.viewer.words import FRONTS, cut, describe_turn
 
-FRONTS = {UNSEEN: "?", CHEESE: "cheese", TRAP: "TRAP"}
-PAST = {PEEK: "peeked at", TAKE: "took", DISCARD: "discarded"}
-MOST_EVENTS = 6
+MOST_TURNS = 6
+WIDTH = 80
 
 
 def render_text(observation: npt.NDArray[np.float32], variant: Variant, seat: int) -> str:
-    """The table as a seat sees it, in lines of at most 80 columns.
+    """The game as a seat sees it, in lines of at most 80 columns.
 
     Args:
         observation: (253,) float32, of that seat.
@@ -33,17 +25,9 @@ def render_text(observation: npt.NDArray[np.float32], variant: Variant, seat: in
 
 
 def text_of(view: View) -> str:
-    """The table of a view in lines of at most 80 columns; below it what was done last."""
-    seats = [_seat_line(view, seat) for seat in range(view.num_players)]
+    """The game of a view in lines of at most 80 columns; below it what was done last."""
+    seats = [_seat_line(view, seat) for seat in view.seats]
     return "\n".join([_table_line(view), *_row_lines(view), *seats, *_news_lines(view)])
-
-
-def describe_event(view: View, event: Event) -> str:
-    """A turn in words, such as "seat 0 took slot 2 (4 holes): cheese"."""
-    text = f"{view.name_of(event.seat)} {PAST[event.kind]} slot {event.slot}"
-    if event.holes:
-        text += f" ({event.holes} hole{'s' * (event.holes > 1)})"
-    return f"{text}: {FRONTS[event.front]}" if event.front != UNSEEN else text
 
 
 def _table_line(view: View) -> str:
@@ -70,7 +54,7 @@ def _row_lines(view: View) -> list[str]:
 def _after(view: View, seats: tuple[int, ...]) -> list[int]:
     """Seats in turn order after the observing seat."""
     first = 0 if isinstance(view.perspective, str) else view.perspective
-    return sorted(seats, key=lambda seat: (seat - first) % view.num_players)
+    return sorted(seats, key=lambda seat: (seat - first) % len(view.seats))
 
 
 def _seat_line(view: View, seat: int) -> str:
@@ -83,5 +67,5 @@ def _seat_line(view: View, seat: int) -> str:
 
 def _news_lines(view: View) -> list[str]:
     """What was done last, the latest first."""
-    events = [describe_event(view, event) for event in reversed(view.events[-MOST_EVENTS:])]
-    return [f"{'last' if k == 0 else '':<8}{event}"[:80] for k, event in enumerate(events)]
+    turns = [describe_turn(view, turn) for turn in reversed(view.turns[-MOST_TURNS:])]
+    return [cut(f"{'last' if k == 0 else '':<8}{turn}", WIDTH) for k, turn in enumerate(turns)]

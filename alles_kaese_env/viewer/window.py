@@ -7,35 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from alles_kaese_env.command_line import INTERRUPTED
 from alles_kaese_env.replay.game import Replay
 from alles_kaese_env.viewer import art
 from alles_kaese_env.viewer.art import GOLD, INK, WHITE, pygame
 from alles_kaese_env.viewer.picture import SIZE, draw
-from alles_kaese_env.viewer.view import view_of_replay
+from alles_kaese_env.viewer.stepping import TURN_SECONDS, Stepping
+from alles_kaese_env.viewer.view import View
 from alles_kaese_env.viewer.words import describe_perspective
 
-SECONDS = 1.0  # of a turn while it plays
-INTERRUPTED = 130  # the exit code of what Ctrl-C ended, as shells have it
-STRIP = 56  # height of the strip with the words and the buttons, under the table
+STRIP = 56  # height of the strip with the words and the buttons, under the picture
 FRAMES_A_SECOND = 30
 EDGE = 14
 
 Button = tuple[str, Callable[[], None]]
 
 
-class TableWindow:
-    """A window with a table, a line of words and buttons below, until somebody closes it.
+class GameWindow:
+    """A window with a game, a line of words and buttons below, until somebody closes it.
 
     Attributes:
         is_open: set to False to leave.
-        replay, position: which table is shown.
+        view: the game as it is shown.
         words: the line below.
         buttons: label and what a click does, from left to right.
         chosen: slots that are framed.
     """
 
-    def __init__(self, replay: Replay, position: int = 0) -> None:
-        self.replay, self.position = replay, position
+    def __init__(self, view: View) -> None:
+        self.view = view
         self.words = ""
         self.buttons: Sequence[Button] = ()
         self.chosen: Sequence[pygame.Rect] = ()
@@ -74,7 +74,7 @@ class TableWindow:
         """A key was pressed."""
 
     def click(self, place: tuple[int, int]) -> None:
-        """The mouse was clicked somewhere on the table."""
+        """The mouse was clicked somewhere on the picture."""
 
     def button_rects(self) -> list[pygame.Rect]:
         """Where the buttons lie."""
@@ -102,7 +102,7 @@ class TableWindow:
 
     def _paint(self, screen: pygame.Surface) -> None:
         screen.fill((18, 34, 30))
-        screen.blit(draw(view_of_replay(self.replay, self.position)), (0, 0))
+        screen.blit(draw(self.view), (0, 0))
         for rect in self.chosen:
             pygame.draw.rect(screen, WHITE, rect.inflate(10, 10), width=4, border_radius=14)
         rects = self.button_rects()
@@ -115,7 +115,7 @@ class TableWindow:
             screen.blit(image, image.get_rect(center=rect.center))
 
 
-class ReplayWindow(TableWindow):
+class ReplayWindow(Stepping, GameWindow):
     """A replay to step through.
 
     Args:
@@ -124,17 +124,15 @@ class ReplayWindow(TableWindow):
     """
 
     def __init__(self, replay: Replay, *, is_playing: bool = False) -> None:
-        super().__init__(replay)
-        self.is_playing = is_playing
+        self.begin(replay, is_playing)
+        super().__init__(self.view_here())
         self._waited = 0.0
-        self.move_to(0)
+        self.show()
 
-    def move_to(self, position: int) -> None:
-        """Show another position, the nearest one that there is."""
-        last = len(self.replay) - 1
-        self.position = min(max(position, 0), last)
-        self.is_playing &= self.position < last
-        self.words = f"turn {self.position} of {last}   {describe_perspective(self.replay)}"
+    def show(self) -> None:
+        """Bring the window up to date."""
+        self.view = self.view_here()
+        self.words = f"{self.describe_place()}   {describe_perspective(self.view)}"
         self.buttons = (
             ("<", lambda: self.step(-1)),
             ("pause" if self.is_playing else "play", self.play),
@@ -143,22 +141,11 @@ class ReplayWindow(TableWindow):
         self._waited = 0.0
         self.refresh()
 
-    def step(self, places: int) -> None:
-        """So many turns further."""
-        self.is_playing = False
-        self.move_to(self.position + places)
-
-    def play(self) -> None:
-        """Play on, from the beginning if it is at the end; or pause."""
-        is_at_end = self.position == len(self.replay) - 1
-        self.is_playing = not self.is_playing
-        self.move_to(0 if is_at_end else self.position)
-
     def tick(self, seconds: float) -> None:
         """A turn further when it is time for it."""
         self._waited += seconds
-        if self.is_playing and self._waited >= SECONDS:
-            self.move_to(self.position + 1)
+        if self._waited >= TURN_SECONDS:
+            self.go_on()
 
     def press(self, key: int) -> None:
         """The keys of the terminal, and Escape."""

@@ -121,7 +121,7 @@ def test_what_was_peeked_at_stays_shown_and_nothing_else_does():
         await turn_of_person(app, pilot)
         game = app.table.replay(0).games[-1]
         known = int((game["front"] > 0).sum())
-        lines = shown(app, "table").splitlines()
+        lines = shown(app, "board").splitlines()
         fronts = lines[8].split("cards")[0]
         assert known == 1
         assert fronts.count("TRAP") + fronts.count("cheese") == known
@@ -189,7 +189,7 @@ def test_a_game_in_the_window_with_the_mouse(monkeypatch):
 
     def drive(seconds):
         tick(1.0)
-        ticks.append(len(window.replay.turns))
+        ticks.append(len(window.view.turns))
         assert len(ticks) < 3_000
         pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_x))
         click((3, 3))  # neither a card nor a button
@@ -205,10 +205,12 @@ def test_a_game_in_the_window_with_the_mouse(monkeypatch):
     monkeypatch.setattr(window, "tick", drive)
     assert window.run() == 0
     assert table.is_over
-    assert len(window.replay.turns) == ticks[-1] > 5
+    assert len(window.view.turns) == ticks[-1] > 5
 
 
 # --- The programs --------------------------------------------------------------------------------
+
+MODULES = {"play": "agents.play.__main__", "watch": "agents.watch"}
 
 
 def in_pty(arguments, keys, tmp_path):
@@ -285,7 +287,7 @@ def test_ctrl_c_saves_the_game_and_leaves_the_terminal_in_order(tmp_path):
 def test_wrong_use_gets_one_line_and_code_2(module, arguments, words, capsys):
     import importlib
 
-    main = importlib.import_module(f"agents.{module}").main
+    main = importlib.import_module(MODULES[module]).main
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
@@ -297,7 +299,7 @@ def test_help_has_an_example(module, capsys):
     import importlib
 
     with pytest.raises(SystemExit) as ended:
-        importlib.import_module(f"agents.{module}").main(["--help"])
+        importlib.import_module(MODULES[module]).main(["--help"])
     assert ended.value.code == 0
     assert f"example: python -m agents.{module} " in capsys.readouterr().out
 

@@ -25,7 +25,7 @@ from alles_kaese_env.core.records import (
     UNSEEN,
 )
 from alles_kaese_env.viewer.text import text_of
-from alles_kaese_env.viewer.view import events_of, view_of
+from alles_kaese_env.viewer.view import view_of
 
 REASON = "needs the extra render"
 SHAPE = (640, 1024, 3)
@@ -118,26 +118,26 @@ def test_all_perspectives_agree_on_what_is_public():
         )
 
 
-def test_events_show_a_taken_front_and_hide_what_others_peeked_at():
+def test_turns_show_a_taken_front_and_hide_what_others_peeked_at():
     batch = recorded(Variant(2), 99, seed=3)
-    public, full = (events_of(batch.replay(0, perspective=p)) for p in ("public", "all"))
+    public, full = (batch.replay(0, perspective=p).turns for p in ("public", "all"))
     for told, true in zip(public, full, strict=True):
         assert told.front == (true.front if told.kind == TAKE else UNSEEN)
         assert (told.seat, told.kind, told.slot, told.holes) == (
             (true.seat, true.kind, true.slot, true.holes)
         )
-    assert {event.front for event in public} == {UNSEEN, CHEESE, TRAP}
+    assert {turn.front for turn in public} == {UNSEEN, CHEESE, TRAP}
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_last_event_is_that_of_the_record(seed):
+def test_the_last_turn_is_that_of_the_record(seed):
     """Without a recording a view still says who did what where."""
     batch = recorded(Variant(3), 99, seed)
     replay = batch.replay(0)
     for position in range(1, len(replay)):
-        (last,) = view_of(replay.games[position], batch.variant).events
-        told = events_of(replay, position)[-1]
-        assert (last.seat, last.kind, last.slot) == (told.seat, told.kind, told.slot)
+        (last,) = view_of(replay.games[position], batch.variant).turns
+        told = replay.turns[position - 1]
+        assert (last.seat, last.action) == (told.seat, told.action)
 
 
 def test_a_finished_game_says_who_wins():
@@ -153,7 +153,7 @@ def test_a_finished_game_says_who_wins():
 @pytest.mark.parametrize("players", PLAYERS)
 def test_a_text_fits_80_columns_with_all_its_news(players):
     batch = recorded(Variant(players), 40, seed=players)
-    view = view_of(batch.games[0], batch.variant, 0, events_of(batch.replay(0, perspective=0)))
+    view = view_of(batch.games[0], batch.variant, 0, batch.replay(0, perspective=0).turns)
     lines = text_of(view).splitlines()
     assert max(map(len, lines)) <= 80
     assert sum(line.startswith("last") for line in lines) == 1
@@ -166,7 +166,7 @@ def test_a_text_fits_80_columns_with_all_its_news(players):
 @pytest.mark.parametrize("plies", [0, 7, 99])
 def test_every_frame_has_the_same_size(variant, plies, picture):
     batch = recorded(variant, plies, seed=plies)
-    view = view_of(batch.games[0], variant, 0, events_of(batch.replay(0, perspective=0)))
+    view = view_of(batch.games[0], variant, 0, batch.replay(0, perspective=0).turns)
     frame = picture.frame(view)
     assert frame.shape == SHAPE
     assert frame.dtype == np.uint8
@@ -225,6 +225,12 @@ def test_render_before_reset_is_refused(face):
         FACES[face](render_mode="ansi").render()
 
 
+def render_first(env):
+    """The first picture; a window follows by itself and draws it at the reset."""
+    env.reset(seed=0)
+    env.render()
+
+
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("mode", ["rgb_array", "human"])
 def test_a_missing_extra_is_named_with_its_install_line(face, mode, monkeypatch):
@@ -235,8 +241,9 @@ def test_a_missing_extra_is_named_with_its_install_line(face, mode, monkeypatch)
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.delattr("alles_kaese_env.viewer.picture", raising=False)
     monkeypatch.setitem(sys.modules, "pygame", None)
+    env = FACES[face](render_mode=mode)
     with pytest.raises(gymnasium.error.DependencyNotInstalled, match=r"pip install .*\[render\]"):
-        FACES[face](render_mode=mode)
+        render_first(env)
 
 
 def test_the_full_view_comes_only_by_name():
@@ -264,24 +271,66 @@ def test_pettingzoo_shows_the_public_view_by_default():
     assert set(env.render().splitlines()[3].split()[1:]) == {"?"}
 
 
-@pytest.mark.parametrize("face", ["gym", "aec"])
-def test_a_window_follows_by_itself_and_closes(face, picture, no_waiting):
+def on_screen(env):
+    """The pixels of the window of an environment."""
     import pygame
 
+    surface = env._renderer._window._window.get_surface()
+    return surface.get_size(), pygame.image.tobytes(surface, "RGB")
+
+
+@pytest.mark.parametrize("face", ["gym", "aec"])
+def test_a_window_follows_by_itself_and_closes(face, picture, no_waiting):
     env = FACES[face](render_mode="human")
     env.reset(seed=0)
-    assert pygame.display.get_surface().get_size() == picture.SIZE
-    before = pygame.image.tobytes(pygame.display.get_surface(), "RGB")
+    before = on_screen(env)
+    assert before[0] == picture.SIZE
     mask = env.action_masks() if face == "gym" else env.observe("player_0")["action_mask"]
     env.step(mask.argmax())
-    assert pygame.image.tobytes(pygame.display.get_surface(), "RGB") != before
+    assert on_screen(env) != before
     assert env.render() is None
     twin = copy.deepcopy(env)
     env.close()
     env.close()
-    assert not pygame.display.get_init()
+    assert env._renderer._window._window is None
     assert twin.render() is None
     twin.close()
+
+
+@pytest.mark.parametrize("mode", ["human", "rgb_array"])
+def test_a_picture_survives_that_another_environment_shuts_pygame_down(mode, picture, no_waiting):
+    """CartPole calls pygame.quit() when it closes."""
+
+    def shown(env):
+        frame = env.render()
+        return np.frombuffer(on_screen(env)[1], np.uint8) if frame is None else frame
+
+    env = AllesKaeseEnv(render_mode=mode)
+    for seed in range(3):
+        env.reset(seed=seed)
+        before = shown(env)
+        other = gymnasium.make("CartPole-v1", render_mode="human")
+        other.reset()
+        other.close()
+        picture.art.text.cache_clear()  # words that nobody has drawn before
+        assert np.array_equal(shown(env), before)
+    env.close()
+
+
+def test_closing_a_window_takes_nothing_from_others(picture, no_waiting):
+    one, two = (AllesKaeseEnv(render_mode="human") for _ in range(2))
+    cart = gymnasium.make("CartPole-v1", render_mode="human")
+    for env in (one, two, cart):
+        env.reset(seed=0)
+    before = on_screen(two)
+    one.close()
+    cart.step(0)
+    assert picture.pygame.display.get_surface().get_size() == (600, 400)
+    assert on_screen(two) == before
+    two.step(two.action_masks().argmax())
+    assert on_screen(two) != before
+    cart.close()
+    two.close()
 
 
 @pytest.mark.parametrize("mode", ["ansi", "rgb_array"])

@@ -34,6 +34,7 @@ from alles_kaese_env.replay.file import MOST_BYTES, MOST_TURNS
 from alles_kaese_env.scripted import ScriptedDeal
 from alles_kaese_env.viewer.__main__ import main
 from alles_kaese_env.viewer.page import page_of
+from alles_kaese_env.viewer.view import view_of_replay
 from alles_kaese_env.viewer.words import describe_turn
 
 from . import helpers
@@ -359,9 +360,12 @@ WRONG = {
     "a name of two lines": (changed(names=["a", "b\nc"]), "names"),
     "no cards": (changed(deal=[]), "turns[0].die is a die; allowed now: a card"),
     "a card too many": (lambda p: p["deal"].append(1), "deal[7] is a card; allowed now: a die"),
-    "no such card": (lambda p: p["deal"].__setitem__(0, 7), "deal[0] is 6"),
+    "no such card": (
+        lambda p: p["deal"].__setitem__(0, 7),
+        "deal[0] is 7; allowed: a whole number from 1 to 6",
+    ),
     "more cards than copies": (changed(deal=[1] * 7), "deal[6] is 1; there is none left"),
-    "a die of 0": (in_turn(0, die=0), "turns[0].die is -1"),
+    "a die of 0": (in_turn(0, die=0), "turns[0].die is 0; allowed: a whole number from 1 to 6"),
     "a die of text": (in_turn(0, die="4"), "turns[0].die is '4'"),
     "a die of 4.0": (in_turn(0, die=4.0), "turns[0].die is 4.0"),
     "no action": (without("action", 0), "turns[0] has no action"),
@@ -460,7 +464,7 @@ def test_events_are_checked_in_their_order():
 def test_words_tell_what_the_records_say(players):
     replay = some_game(players, ALL)
     for number, turn in enumerate(replay.turns):
-        words = describe_turn(replay, number)
+        words = describe_turn(view_of_replay(replay), turn)
         kind, slot = decode_action(turn.action)
         assert f"seat {turn.seat} " in words
         assert f"slot {slot} " in words
@@ -505,7 +509,7 @@ def test_a_browser_shows_the_page(players, tmp_path):
     where = f"{path.as_uri()}#9"
     dom = in_chromium(where, tmp_path, "--dump-dom")
     assert f"9 of {len(replay) - 1} turns" in dom
-    assert describe_turn(replay, 8) in dom
+    assert describe_turn(view_of_replay(replay), replay.turns[8]) in dom
     assert dom.count('class="mouse"') >= 2 * players
     shot = tmp_path / "shot.png"
     in_chromium(where, tmp_path, f"--screenshot={shot}", "--window-size=1120,960")
@@ -517,14 +521,13 @@ def test_a_browser_shows_the_page(players, tmp_path):
 
 def test_the_terminal_steps_forwards_and_backwards():
     pytest.importorskip("textual", reason="extra play")
-    from alles_kaese_env.viewer.table import table_text
-    from alles_kaese_env.viewer.terminal import INTERRUPTED, ReplayApp
+    from alles_kaese_env.viewer.terminal import INTERRUPTED, ReplayApp, board_text
 
     replay = some_game(6, 1)
     app = ReplayApp(replay)
 
     def shown():
-        return str(app.query_one("#table").render())
+        return str(app.query_one("#board").render())
 
     async def press():
         async with app.run_test(size=(80, 30)) as pilot:
@@ -535,7 +538,7 @@ def test_the_terminal_steps_forwards_and_backwards():
             ):  # fmt: skip
                 await pilot.press(key)
                 assert app.position == position, key
-                assert shown() == table_text(replay, position).plain
+                assert shown() == board_text(view_of_replay(replay, position)).plain
             await pilot.press("ctrl+c")
 
     asyncio.run(press())
@@ -545,11 +548,11 @@ def test_the_terminal_steps_forwards_and_backwards():
 @pytest.mark.parametrize("players", PLAYERS)
 def test_the_table_fits_the_terminal(players):
     pytest.importorskip("rich", reason="extra play")
-    from alles_kaese_env.viewer.table import table_text
+    from alles_kaese_env.viewer.terminal import board_text
 
     replay = some_game(players, ALL)
     for position in range(len(replay)):
-        lines = table_text(replay, position).plain.splitlines()
+        lines = board_text(view_of_replay(replay, position)).plain.splitlines()
         assert max(map(len, lines)) <= 78
         assert len(lines) == 10 + players
 
@@ -642,7 +645,7 @@ def test_wrong_use_gets_one_line_and_code_2(arguments, words, tmp_path, capsys):
         main([str(path) if word == "GAME" else word for word in arguments])
     assert ended.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith("python -m alles_kaese_env.replay: error: ")
+    assert last.startswith("python -m alles_kaese_env.viewer: error: ")
     assert words in last
 
 
@@ -650,7 +653,7 @@ def test_the_command_runs_as_a_module(tmp_path):
     path = tmp_path / "game.json"
     save(some_game(), path)
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "alles_kaese_env.replay", str(path)],
+        [sys.executable, "-W", "error", "-m", "alles_kaese_env.viewer", str(path)],
         capture_output=True,
         text=True,
         timeout=120,
