@@ -28,7 +28,8 @@ class Parser(argparse.ArgumentParser):
         """Parse the arguments; whatever the program prints afterwards, no encoding stops it."""
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="backslashreplace")
+                # On a terminal, a screen keeps its columns.
+                stream.reconfigure(errors="replace" if stream.isatty() else "backslashreplace")
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:

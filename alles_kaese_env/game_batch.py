@@ -36,7 +36,7 @@ from alles_kaese_env.core.records import (
     NUM_ACTIONS,
     STREAM,
 )
-from alles_kaese_env.replay.game import Perspective, Replay, short_name
+from alles_kaese_env.replay.game import Perspective, Replay, short_names
 from alles_kaese_env.replay.recorder import Recorder
 from alles_kaese_env.scripted import ScriptedDeal
 from alles_kaese_env.seeding import MAX_SEED, streams_of
@@ -272,7 +272,7 @@ class GameBatch:
                 f"the deal of game {number} is not recorded, since its state was set; "
                 "allowed: replay() after the next reset"
             )
-        who = [short_name(name) for name in names] or recording.names
+        who = short_names(names) or recording.names
         return Replay(self.variant, recording.events, names=who).seen_by(perspective)
 
     def _rows(self, rows: npt.ArrayLike | None) -> Rows:

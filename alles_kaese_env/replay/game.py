@@ -407,12 +407,14 @@ def checked_names(variant: Variant, names: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def short_name(name: str) -> str:
-    """A name as `checked_names` wants it; the end of a long one tells more than its beginning."""
-    printable = "".join(letter if letter.isprintable() else "?" for letter in name)
-    return shortened(printable, LONGEST_NAME)
+def short_names(names: Any) -> Any:
+    """Names as `checked_names` wants them; what is no list of texts is left for that check."""
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        return names
+    printable = ("".join(c if c.isprintable() else "?" for c in name) for name in names)
+    return [shortened(name, LONGEST_NAME) for name in printable]
 
 
 def shortened(text: str, most: int) -> str:
-    """The end of a text that is too long, with a sign that there was more."""
+    """The end of a text that is too long: of a path, it tells more than the beginning."""
     return text if len(text) <= most else f"…{text[len(text) - most + 1 :]}"

@@ -37,14 +37,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if not outputs_of(options):
             return show(replay, parser, is_window=options.window)
-        export(replay, options)
+        failures = export(replay, options)
     except KeyboardInterrupt:
-        say("interrupted; what is not named above is as it was")
+        say("interrupted; files that are not named above are as they were")
         return INTERRUPTED
-    except OSError as error:
-        parser.error(str(error))
     except MISSING as error:
         parser.error(needs_extra("--gif and --mp4", "render", error))
+    if failures:
+        parser.error("; ".join(failures))
+    if options.open:
+        webbrowser.open(options.html.resolve().as_uri())
     return 0
 
 
@@ -73,22 +75,31 @@ def say(words: str) -> None:
 
 def outputs_of(options: argparse.Namespace) -> dict[str, Path]:
     """The files that were asked for, by their options."""
-    named = {"--gif": options.gif, "--mp4": options.mp4, "--html": options.html}
+    named = {"--html": options.html, "--gif": options.gif, "--mp4": options.mp4}
     return {option: path for option, path in named.items() if path is not None}
 
 
-def export(replay: Replay, options: argparse.Namespace) -> None:
-    """Write the files that were asked for."""
+def export(replay: Replay, options: argparse.Namespace) -> list[str]:
+    """Write the files that were asked for; returns a line for each that failed."""
     savers: dict[str, Callable[[Replay, Path], None]] = {"--html": save_page}
     if options.gif or options.mp4:
         from alles_kaese_env.viewer.film import save_gif, save_mp4
 
         savers.update({"--gif": save_gif, "--mp4": save_mp4})
-    for option, path in outputs_of(options).items():
-        savers[option](replay, path)
-        say(f"wrote {path}")
-    if options.open:
-        webbrowser.open(options.html.resolve().as_uri())
+    failures = (
+        failure_of(savers[option], replay, path) for option, path in outputs_of(options).items()
+    )
+    return [line for line in failures if line]
+
+
+def failure_of(save: Callable[[Replay, Path], None], replay: Replay, path: Path) -> str:
+    """Write a file; returns why it failed, an empty text if it did not."""
+    try:
+        save(replay, path)
+    except OSError as error:
+        return f"{path} is not written: {error}"
+    say(f"wrote {path}")
+    return ""
 
 
 def show(

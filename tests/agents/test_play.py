@@ -19,7 +19,7 @@ from alles_kaese_env.actions import decode_action
 from alles_kaese_env.core.records import (
     PEEK,
 )
-from alles_kaese_env.replay import ALL, load
+from alles_kaese_env.replay import ALL, load, save
 
 # --- The referee ---------------------------------------------------------------------------------
 
@@ -267,6 +267,20 @@ def test_ctrl_c_saves_the_game_and_leaves_the_terminal_in_order(tmp_path):
     assert replay.perspective == 0
     assert replay.names == (YOU, "reference")
     assert len(replay.turns) >= 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "cp932", "utf-8"])
+def test_no_encoding_of_a_terminal_stops_the_viewer(encoding, tmp_path, monkeypatch):
+    pytest.importorskip("textual", reason="needs the extra play")
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    table = Table(["random", "random"], seed=1)
+    path = tmp_path / "日本 é.json"
+    save(table._batch.replay(names=["日本", "é"]), path)
+    code, output, is_as_before = in_pty(["alles_kaese_env.viewer", str(path)], [b"lq"], tmp_path)
+    assert code == 0, output[-500:]
+    assert is_as_before
+    assert "Traceback" not in output
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -34,6 +35,7 @@ from alles_kaese_env.replay.file import MOST_BYTES, MOST_TURNS
 from alles_kaese_env.scripted import ScriptedDeal
 from alles_kaese_env.viewer.__main__ import main
 from alles_kaese_env.viewer.page import page_of
+from alles_kaese_env.viewer.text import text_of
 from alles_kaese_env.viewer.view import view_of_replay
 from alles_kaese_env.viewer.words import describe_turn
 
@@ -634,7 +636,10 @@ def test_the_command_prints_turns_into_a_pipe(tmp_path, capsys):
         ([], "FILE"),
         (["no/such/file.json"], "No such file"),
         (["GAME", "--open"], "--html"),
-        (["GAME", "--html", "no/such/directory/x.html"], "No such file"),
+        (["GAME", "--html", "no/such/directory/x.html"], "--html is no/such/directory/x.html"),
+        (["GAME", "--html", "."], "--html is ."),
+        (["GAME", "--html", ""], "--html is ."),
+        (["GAME", "--mp4", "/dev/null/x.mp4"], "--mp4 is /dev/null/x.mp4"),
         (["GAME", "--wrong"], "--wrong"),
     ],
 )
@@ -660,3 +665,94 @@ def test_the_command_runs_as_a_module(tmp_path):
         check=True,
     )
     assert done.stdout.count("\n") == len(load(path).turns) + 1
+
+
+def test_all_outputs_are_checked_before_the_first_is_written(tmp_path):
+    path, page = tmp_path / "game.json", tmp_path / "game.html"
+    save(some_game(), path)
+    with pytest.raises(SystemExit):
+        main([str(path), "--html", str(page), "--gif", "no/such/directory/x.gif"])
+    assert not page.exists()
+
+
+def test_an_output_that_fails_leaves_the_others(tmp_path, monkeypatch, capsys):
+    """The disk is full when the page is written."""
+    pytest.importorskip("moviepy", reason="needs the extra render")
+    path, page, gif = (tmp_path / name for name in ("game.json", "game.html", "game.gif"))
+    save(played(Variant(), plies=1)[0].replay(), path)
+    page.write_text("old")
+
+    def full(replay, path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("alles_kaese_env.viewer.__main__.save_page", full)
+    with pytest.raises(SystemExit) as ended:
+        main([str(path), "--html", str(page), "--gif", str(gif)])
+    assert ended.value.code == 2
+    assert "No space left" in capsys.readouterr().err.splitlines()[-1]
+    assert page.read_text() == "old"
+    assert gif.stat().st_size > 1_000
+
+
+def test_ctrl_c_gets_one_line_and_leaves_what_was_there(tmp_path, monkeypatch, capsys):
+    path, page = tmp_path / "game.json", tmp_path / "game.html"
+    save(some_game(), path)
+    page.write_text("old")
+
+    def interrupted(replay):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("alles_kaese_env.viewer.page.page_of", interrupted)
+    assert main([str(path), "--html", str(page)]) == 130
+    assert capsys.readouterr().err.count("\n") == 2
+    assert page.read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("encoding", "locale"),
+    [("ascii", "C"), ("cp1252", "C.UTF-8"), ("cp932", "C.UTF-8"), ("utf-8", "C")],
+)
+def test_no_encoding_stops_the_command(encoding, locale, tmp_path):
+    """Its options, paths and names hold letters that the encoding of the output may lack."""
+    path, page = tmp_path / "日本 é.json", tmp_path / "日本 é.html"
+    save(played(Variant())[0].replay(names=["日本", "é…"]), path)
+    options = {"PYTHONIOENCODING": encoding, "LC_ALL": locale, "PYTHONCOERCECLOCALE": "0"}
+    for arguments in (["--help"], [path], [path, "--html", page]):
+        done = subprocess.run(
+            [sys.executable, "-m", "alles_kaese_env.viewer", *map(str, arguments)],
+            env={**os.environ, **options, "PYTHONUTF8": "0"},
+            capture_output=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+    assert page.read_text(encoding="utf-8") == page_of(load(path))
+
+
+# --- Names that are too long or strange ----------------------------------------------------------
+
+
+def test_names_of_any_length_are_shown_shortened_and_lose_no_game(tmp_path):
+    """A run directory names itself with more letters than a file of a game holds."""
+    pytest.importorskip("textual", reason="extra play")
+    from alles_kaese_env.viewer.terminal import board_text, log_text
+
+    long = "ppo:runs/ppo-2-4-6p-seed0-2026-12-02-with-a-long-description/checkpoint-final"
+    batch, _ = played(Variant())
+    replay = batch.replay(names=[long, "a\nb\udc80" * 30])
+    save(replay, tmp_path / "game.json")
+    assert load(tmp_path / "game.json").names == replay.names
+    assert all(len(name) == 40 and name.isprintable() for name in replay.names)
+    assert replay.names[0].endswith("/checkpoint-final")
+    view = view_of_replay(replay)
+    assert "checkpoint-final)" in log_text(view).plain
+    assert max(map(len, board_text(view).plain.splitlines())) <= 78
+    assert max(map(len, text_of(view).splitlines())) <= 80
+    assert "checkpoint-final" in page_of(replay)
+
+
+def test_a_name_that_is_no_text_is_refused():
+    batch, _ = played(Variant())
+    for names in (["a"], [1, 2], ["a", ""], "ab"):
+        with pytest.raises(ValueError, match="names"):
+            batch.replay(names=names)
