@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from agents.heuristics.heuristic import GreedyAgent, HeuristicAgent, ReferenceAgent
 from agents.heuristics.random_agent import RandomAgent
-from alles_kaese_env.agent import Agent
+from alles_kaese_env.agent import Agent, import_agent
 
 __all__ = ["Agent", "RandomAgent", "ReferenceAgent", "make"]
 
@@ -39,7 +39,9 @@ ARGUMENTS = {"search": ":BUDGET", "ppo": "[:RUN]"}
 
 def names() -> str:
     """All names that `make` knows, for people."""
-    return ", ".join(name + ARGUMENTS.get(name, "") for name in AGENTS)
+    return ", ".join(
+        [*(name + ARGUMENTS.get(name, "") for name in AGENTS), "MODULE:NAME[:ARGUMENT]"]
+    )
 
 
 def make(name: str) -> Agent:
@@ -49,12 +51,15 @@ def make(name: str) -> Agent:
         name: the name, for some agents followed by a colon and an argument: for ``search`` its
             budget: 400 for so many play-outs an action, 100ms for so long a decision; for ``ppo``
             a run directory of ``train.py`` or a weights file in it, or nothing for the network
-            that comes with the project (``agents/pretrained``).
+            that comes with the project (``agents/pretrained``). Any other name is the import path
+            of an agent, see `alles_kaese_env.agent.import_agent`.
 
     Raises:
         ValueError: there is no such agent, or its argument is not what is allowed.
     """
     kind, colon, argument = name.partition(":")
+    if colon and kind not in AGENTS:
+        return import_agent(name)
     if kind not in AGENTS or (colon and kind not in ARGUMENTS):
         raise ValueError(f"agent is {name!r}; allowed: {names()}")
     return AGENTS[kind](argument)

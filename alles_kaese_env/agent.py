@@ -1,12 +1,21 @@
-"""What an agent is, and how one is named."""
+"""What an agent is, and how one is named.
+
+The package knows no agents. A distribution that has some names them as entry points of the group
+``alles_kaese_env.agents``: the name of the agent, and a function that makes it from its full name,
+such as ``search:400``. The agents of this project are named in its ``pyproject.toml``.
+"""
 
 from __future__ import annotations
 
 import importlib
+from importlib.metadata import entry_points
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+
+GROUP = "alles_kaese_env.agents"
+ALLOWED = '"random", the name of an agent, an import path "module:name", or an object with act'
 
 
 @runtime_checkable
@@ -26,23 +35,57 @@ Opponent: TypeAlias = "str | Agent"
 
 
 def load_agent(field: str, opponent: Any) -> Agent | None:
-    """An agent from itself or from its import path; None for "random", which the engine plays.
+    """An agent from itself or from its name; None for "random", which the core plays.
+
+    Args:
+        field: what the argument is called in an error.
+        opponent: "random", the name of an agent of an installed distribution ("reference",
+            "search:400"), an import path (see `import_agent`), or an agent.
 
     Raises:
-        ValueError: it is neither "random" nor "module:name" of an agent nor an agent.
+        ValueError: it is none of these.
     """
-    allowed = 'allowed: "random", an import path "module:name", or an object with a method act'
     if opponent == "random":
         return None
-    agent = opponent
-    if isinstance(opponent, str):
-        module, _, name = opponent.partition(":")
-        try:
-            agent = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError, TypeError, ValueError) as error:
-            raise ValueError(f"{field} is {opponent!r} ({error}); {allowed}") from None
-    if isinstance(agent, type):
-        agent = agent()
-    if not isinstance(agent, Agent):
-        raise ValueError(f"{field} is {opponent!r}; {allowed}")
-    return agent
+    if not isinstance(opponent, str):
+        return checked_agent(field, opponent)
+    found = tuple(entry_points(group=GROUP, name=opponent.partition(":")[0]))
+    try:
+        return found[0].load()(opponent) if found else import_agent(opponent, field)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(
+            f"{field} is {opponent!r}, which cannot be imported ({error}); allowed: {ALLOWED}"
+        ) from None
+
+
+def import_agent(path: str, field: str = "agent") -> Agent:
+    """The agent of an import path: "module:name", or "module:name:argument".
+
+    Args:
+        path: the name in it is that of an agent, or of a class or function that makes one, of no argument or
+            of that one text.
+        field: what the path is called in an error.
+
+    Raises:
+        ValueError: there is no such agent.
+    """
+    module, _, rest = path.partition(":")
+    name, colon, argument = rest.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+        if colon or isinstance(found, type) or not isinstance(found, Agent):
+            found = found(*[argument] * bool(colon))
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise ValueError(f"{field} is {path!r} ({error}); allowed: {ALLOWED}") from None
+    return checked_agent(field, found)
+
+
+def checked_agent(field: str, agent: Any) -> Agent:
+    """`agent`, or one of its class; `ValueError` if it cannot act."""
+    try:
+        made = agent() if isinstance(agent, type) else agent
+    except TypeError as error:
+        raise ValueError(f"{field} is {agent!r} ({error}); allowed: {ALLOWED}") from None
+    if not isinstance(made, Agent):
+        raise ValueError(f"{field} is {agent!r}; allowed: {ALLOWED}")
+    return made

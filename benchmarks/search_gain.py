@@ -8,7 +8,7 @@ of the search's games, of what its moves gain over the policy without a search, 
 plays on. Wherever the two differ, both are played out from the true game, with the same random
 stream. Beside the share by the same games it has some forty times less variance, and unlike the
 search's own figures it rests on no model: fronts are what they are. The share that follows is that
-of the policy, see ``heuristic_parameters.json`` and ``pretrained/values.json``, plus the gain.
+of the policy, see ``heuristics/parameters.json`` and ``pretrained/values.json``, plus the gain.
 """
 
 # Numba infers the types of what is compiled, and np.record has none.

@@ -1,6 +1,6 @@
 """Compiled policies, for a search to imagine what others and its own seat will do.
 
-They are those of ``agents/heuristic.py``, for the seat to move in a game record and by
+They are those of ``agents/heuristics/heuristic.py``, for the seat to move in a game record and by
 what that seat knows. What is compiled here is not kept on disk: Numba would not renew it when the
 engine changes.
 """

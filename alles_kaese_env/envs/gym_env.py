@@ -52,7 +52,7 @@ class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
     Args:
         num_players: 2 to 6.
         opponents: an agent for all other seats, or num_players - 1 of them in turn order after
-            the learner: "random", an import path such as "agents.heuristics.heuristic:ReferenceAgent", or an
+            the learner: "random", an import path such as "reference", or an
             object with ``act(observations, masks, rng) -> actions`` on batches.
         seat: the learner's seat; None draws one for each game.
         reward: "win" or "shaped".

@@ -18,7 +18,8 @@ from agent_tools import (
 from builders import PLAYERS
 
 import agents
-from agents import arena
+from agents.arena import __main__ as command
+from agents.arena import matches as arena
 from agents.arena.matches import win_share
 from agents.ppo.agent import PPOAgent
 from alles_kaese_env import GameBatch
@@ -240,7 +241,7 @@ def test_command_prints_the_shares(capsys, random, reference):
     assert lines[1].split()[2:6] == mirrored
     assert lines[1].split()[9:] == [f"{1 - share:.3f}" for share in reversed(score.per_seat)]
     assert all(float(line.split()[8]) >= 0 for line in lines)
-    assert arena.main(arguments) == 0
+    assert command.main(arguments) == 0
     assert without_times(capsys.readouterr().out) == without_times(output)
 
 
@@ -254,7 +255,7 @@ def test_command_writes_what_it_prints(capsys, tmp_path):
     files = {kind: tmp_path / f"pairs.{kind}" for kind in ("json", "csv", "png")}
     arguments = ["random", "reference", "--games", "60", "--num-players", "3"]
     outputs = ["--json", files["json"], "--csv", files["csv"], "--plot", files["png"]]
-    assert arena.main([*arguments, *map(str, outputs)]) == 0
+    assert command.main([*arguments, *map(str, outputs)]) == 0
     printed = capsys.readouterr().out.splitlines()[1:]
     pairs = json.loads(files["json"].read_text())["pairs"]
     assert [(pair["agent"], pair["against"]) for pair in pairs] == [
@@ -335,20 +336,20 @@ def test_command_takes_other_players_seeds_and_runs(capsys, tmp_path):
     PPOAgent(random_network()).save(tmp_path / "policy.npz")
     name = f"ppo:{tmp_path}"
     options = ["--num-players", "3", "--games", "30"]
-    assert arena.main(["random", "reference", name, *options]) == 0
+    assert command.main(["random", "reference", name, *options]) == 0
     lines = capsys.readouterr().out.split("\n\n")[0].splitlines()[1:]
     assert len(lines) == 6
     pairs = {tuple(line.split()[:2]) for line in lines}
     assert ("random", name) in pairs
     outputs = set()
     for seed in ("0", "1"):
-        arena.main(["random", "--games", "100", "--seed", seed])
+        command.main(["random", "--games", "100", "--seed", seed])
         outputs.add(capsys.readouterr().out)
     assert len(outputs) == 2
 
 
 def test_command_lets_a_single_agent_play_itself(capsys):
-    assert arena.main(["reference", "--games", "20"]) == 0
+    assert command.main(["reference", "--games", "20"]) == 0
     (line,) = capsys.readouterr().out.splitlines()[1:]
     assert line.split()[:3] == ["reference", "reference", "0.500"]
 
@@ -375,7 +376,7 @@ BAD_COMMANDS = {
 @pytest.mark.parametrize(("arguments", "word"), BAD_COMMANDS.values(), ids=BAD_COMMANDS)
 def test_bad_commands_end_with_one_line(capsys, arguments, word):
     with pytest.raises(SystemExit) as exit_:
-        arena.main(arguments)
+        command.main(arguments)
     assert exit_.value.code == 2
     output, errors = capsys.readouterr()
     assert output == ""
@@ -387,7 +388,7 @@ def test_a_broken_weights_file_ends_with_one_line(capsys, tmp_path):
     whole = (tmp_path / "policy.npz").read_bytes()
     (tmp_path / "policy.npz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(SystemExit) as exit_:
-        arena.main([f"ppo:{tmp_path}", "--games", "2"])
+        command.main([f"ppo:{tmp_path}", "--games", "2"])
     assert exit_.value.code == 2
     assert_one_line_of_error(capsys.readouterr().err, COMMAND, str(tmp_path))
 
@@ -396,7 +397,10 @@ def test_bad_command_in_a_process():
     code, output, errors = run_python("-m", "agents.arena", "nonsense")
     assert (code, output) == (2, "")
     assert_one_line_of_error(errors, COMMAND, "nonsense", agents.names())
-    assert agents.names() == "random, greedy, reference, heuristic, search:BUDGET, ppo[:RUN]"
+    assert (
+        agents.names()
+        == "random, greedy, reference, heuristic, search:BUDGET, ppo[:RUN], MODULE:NAME[:ARGUMENT]"
+    )
 
 
 # --- Names -------------------------------------------------------------------------------------

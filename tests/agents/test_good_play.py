@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
+import good_play
 import numpy as np
 import pytest
 from agent_tools import positions
 
 import agents
-from agents import good_play
 from alles_kaese_env import OBSERVATION, Variant
 from alles_kaese_env.core.records import (
     CHEESE,

@@ -12,8 +12,8 @@ from builders import PLAYERS, action_of
 from test_information import pairs_of
 
 import agents
-from agents import tune
 from agents.arena.matches import win_share
+from agents.heuristics import tune
 from agents.heuristics.heuristic import PARAMETERS_FILE, HeuristicAgent, Parameters, load_parameters
 from alles_kaese_env import OBSERVATION
 

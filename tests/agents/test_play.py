@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from agent_tools import ROOT, assert_one_line_of_error, run_python
 
+from agents import watch
+from agents.play import __main__ as play
 from agents.play.table import YOU, Table
 from alles_kaese_env.actions import decode_action
 from alles_kaese_env.core.records import (
@@ -308,10 +310,13 @@ def test_wrong_use_gets_one_line_and_code_2(module, arguments, words, capsys):
     assert_one_line_of_error(capsys.readouterr().err, f"python -m agents.{module}", *words)
 
 
+def main_of(module):
+    """The command of a module or of a package."""
+    return {"play": play.main, "watch": watch.main}[module]
+
+
 @pytest.mark.parametrize("module", ["play", "watch"])
 def test_help_has_an_example(module, capsys):
-    import importlib
-
     with pytest.raises(SystemExit) as ended:
         importlib.import_module(MODULES[module]).main(["--help"])
     assert ended.value.code == 0

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from agents import plots
+from agents.arena import plots
 from agents.ppo.callbacks import EVALUATION_FIELDS
 
 

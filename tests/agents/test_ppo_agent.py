@@ -379,5 +379,7 @@ print(score.games, score.share)
 def test_playing_needs_no_torch(run):
     code, output, errors = run_python("-c", WITHOUT_TORCH, run)
     assert code == 0, errors
-    expected = agents.arena.win_share(PPOAgent(random_network()), agents.RandomAgent(), games=20)
+    expected = agents.arena.matches.win_share(
+        PPOAgent(random_network()), agents.RandomAgent(), games=20
+    )
     assert output.split() == ["20", str(expected.share)]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from minari_dataset import main, record
 
 from agents import make
 
 minari = pytest.importorskip("minari", reason="needs the extra minari")
+from minari_dataset import main, record  # noqa: E402
+
 NAME = "alles-kaese/test-v0"
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:minari")  # of metadata left out
@@ -26,7 +27,7 @@ def test_a_dataset_replays_in_the_environment_that_it_recovers():
         episodes=6,
         seed=4,
         num_players=3,
-        opponents="agents.heuristics.heuristic:ReferenceAgent",
+        opponents="reference",
     )
     dataset = minari.load_dataset(NAME)
     env = dataset.recover_environment()
@@ -73,6 +74,6 @@ def test_wrong_use_is_one_line(wrong, named, capsys):
         main(["random", "--episodes", "1", "--dataset", NAME, *wrong])
     assert stopped.value.code == 2
     line = capsys.readouterr().err.splitlines()[-1]
-    assert line.startswith("python -m minari_dataset: error:")
+    assert line.startswith("python examples/minari_dataset.py: error:")
     assert named in line
     assert not minari.list_local_datasets()

@@ -20,8 +20,9 @@ from builders import (
 )
 
 import agents
-from agents import policies, search
+from agents.heuristics import policies
 from agents.heuristics.heuristic import load_parameters
+from agents.search import agent as search
 from agents.search.agent import SearchAgent
 from alles_kaese_env import GameBatch, Variant
 from alles_kaese_env.core.loops import (

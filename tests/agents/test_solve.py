@@ -7,7 +7,7 @@ import pytest
 from agent_tools import assert_one_line_of_error
 
 import agents
-from agents import solve as solver
+from agents.solve import __main__ as solver
 from agents.solve.__main__ import main, solve
 from alles_kaese_env import NUM_ACTIONS, OBSERVATION, Variant
 

@@ -240,7 +240,7 @@ def test_the_report_is_of_the_trained_policy(process_run):
         assert (score["agent"], score["num_players"]) == (f"ppo:{run}", 2)
         assert score["games"] == REPORT_GAMES
         assert 0 <= score["low"] < score["share"] < score["high"] <= 1
-        expected = agents.arena.win_share(
+        expected = agents.arena.matches.win_share(
             agents.make(f"ppo:{run}"), agents.make(name), games=REPORT_GAMES, seed=2
         )
         assert score["share"] == expected.share
@@ -862,7 +862,7 @@ def test_training_learns(tmp_path):
     run = RunDirectory.create(tmp_path / "run", config)
     assert training.train(run, config) == 0
     agent, random = agents.make(f"ppo:{run.path}"), agents.make("random")
-    assert agents.arena.win_share(agent, random, games=4_000).low > 0.55
+    assert agents.arena.matches.win_share(agent, random, games=4_000).low > 0.55
 
 
 # --- What is documented ------------------------------------------------------------------------
@@ -940,7 +940,7 @@ def test_validation_of_distributions_stays_on(file):
 
 def test_the_training_script_is_found_by_the_scans():
     names = {file.relative_to(ROOT).as_posix() for file in SOURCES}
-    assert {"train.py", "agents/arena.py", "agents/training/run.py"} <= names
+    assert {"train.py", "agents/arena/matches.py", "agents/ppo/run.py"} <= names
 
 
 def test_a_batch_of_games_checks_every_move_of_an_evaluation():

@@ -9,7 +9,9 @@ import pytest
 from agent_tools import assert_one_line_of_error, positions, run_python
 from builders import PLAYERS, mixed_states, playing, with_games
 
-from agents import policies, search, values
+from agents.heuristics import policies
+from agents.search import agent as search
+from agents.search import values
 from agents.search.agent import SearchAgent
 from agents.search.values import Network, load_network, network_file, num_features
 from alles_kaese_env import GameBatch, Variant

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from minari_dataset import record
 
 from agents import make
 from alles_kaese_env import GameBatch, Variant
@@ -12,6 +11,7 @@ from alles_kaese_env import GameBatch, Variant
 from .helpers import GAMES_A_SEAT, SEATS_AT_TABLE, let_others_play
 
 minari = pytest.importorskip("minari", reason="needs the extra minari")
+from minari_dataset import record  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:minari")  # of metadata left out
 

@@ -15,12 +15,13 @@ from alles_kaese_env import (
     GameBatch,
     Variant,
     alles_kaese_v0,
-    engine,
 )
+from alles_kaese_env.core import loops
 
 from .helpers import COPIES, PACKAGE, arrays_in, run_python, scribble
 
 FILES = sorted(PACKAGE.rglob("*.py"))
+CORE = PACKAGE / "core"
 OPTIONAL = ("torch", "stable_baselines3", "sb3_contrib", "matplotlib", "pygame", "ray", "pyspiel")
 
 # Whatever of Numba makes compiled code, or objects with compiled methods.
@@ -76,7 +77,7 @@ def decorators(tree: ast.AST) -> set[str]:
 
 def test_the_scans_see_the_files():
     names = {str(file.relative_to(PACKAGE)) for file in FILES}
-    assert {"engine.py", "gym_env.py", "adapters/sb3.py", "render/text.py"} <= names
+    assert {"core/rules.py", "envs/gym_env.py", "envs/sb3.py", "viewer/text.py"} <= names
     assert imported(ast.parse("def f():\n    import a.b\n    from c import d")) == {"a.b", "c"}
     assert decorators(ast.parse("@x.njit(cache=True)\ndef f(): pass")) == {"njit"}
 
@@ -86,26 +87,30 @@ def test_no_file_imports_agents(file):
     assert not [name for name in imported(tree_of(file)) if name.split(".")[0] == "agents"]
 
 
-def test_compiled_functions_stand_in_the_engine_only():
+def test_compiled_functions_stand_in_the_core_only():
     for file in FILES:
         tree = tree_of(file)
         uses_numba = any(name.split(".")[0] in ("numba", "llvmlite") for name in imported(tree))
         compiles = bool(decorators(tree) & COMPILERS)
-        assert (uses_numba, compiles) == (file.name == "engine.py",) * 2, file.name
+        assert not (uses_numba or compiles) or file.parent == CORE, file.name
 
 
-def test_the_engine_imports_nothing_of_the_package():
-    names = imported(tree_of(PACKAGE / "engine.py"))
+def test_the_core_imports_nothing_of_the_rest_of_the_package():
+    names = set().union(*(imported(tree_of(file)) for file in CORE.glob("*.py")))
     assert "numpy" in names
-    assert not [name for name in names if name.startswith((".", "alles_kaese_env"))]
+    ours = [name for name in names if name.startswith((".", "alles_kaese_env"))]
+    assert ours
+    assert all(name.startswith("alles_kaese_env.core.") for name in ours)
 
 
-def test_the_engine_has_no_random_numbers_but_its_own():
-    tree = tree_of(PACKAGE / "engine.py")
-    used = {dotted(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+def test_the_core_has_no_random_numbers_but_its_own():
+    trees = [tree_of(file) for file in CORE.glob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    used = {dotted(node) for node in nodes if isinstance(node, ast.Attribute)}
     assert "np.float32" in used
     assert not [name for name in used if name.startswith(("np.random", "numpy.random"))]
-    assert not imported(tree) & {"random", "secrets", "numpy.random"}
+    for tree in trees:
+        assert not imported(tree) & {"random", "secrets", "numpy.random"}
 
 
 def test_no_file_uses_the_global_generator_of_numpy():
@@ -124,8 +129,9 @@ def test_importing_compiles_nothing_and_loads_no_extra():
     code = f"""
 import sys
 import alles_kaese_env
-jitted = [one for one in vars(engine).values() if hasattr(one, "signatures")]
-assert len(jitted) > 20 or engine.config.DISABLE_JIT
+from alles_kaese_env.core import jit, loops, rules
+jitted = [one for part in (loops, rules) for one in vars(part).values() if hasattr(one, "signatures")]
+assert len(jitted) > 20 or jit.IS_PLAIN_PYTHON
 assert all(not one.signatures for one in jitted)
 print([name for name in {OPTIONAL!r} if name in sys.modules])
 """
@@ -168,19 +174,17 @@ except ImportError as error:
 
 
 def test_every_adapter_is_tested_for_its_missing_library():
-    names = {file.stem for file in (PACKAGE / "adapters").glob("*.py")} - {"__init__"}
-    assert names == set(ADAPTERS)
+    names = {file.stem for file in (PACKAGE / "envs").glob("*.py")} - {"__init__"}
+    assert names == set(ADAPTERS) | {"gym_env", "vector_env", "pettingzoo_env"}
 
 
 # --- Compiled code ----------------------------------------------------------------------------
 
 
 def compiled() -> dict[str, int]:
-    """How many versions of each function of the engine are compiled."""
+    """How many versions of each loop of the core are compiled."""
     return {
-        name: len(one.signatures)
-        for name, one in vars(engine).items()
-        if hasattr(one, "signatures")
+        name: len(one.signatures) for name, one in vars(loops).items() if hasattr(one, "signatures")
     }
 
 

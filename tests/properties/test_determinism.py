@@ -145,7 +145,8 @@ FOR_ARM = """
 import re
 import warnings
 import llvmlite.binding as llvm
-from alles_kaese_env import GameBatch, engine
+from alles_kaese_env import GameBatch
+from alles_kaese_env.core.loops import advance_games
 
 warnings.simplefilter("ignore")  # of Numba, that it does not keep what is not optimised
 batch = GameBatch(2, seed=0, autoreset=True)

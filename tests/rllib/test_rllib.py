@@ -193,7 +193,7 @@ def test_no_two_games_of_two_runners_are_the_same():
 def test_the_module_plays_as_the_agent_that_its_weights_make(network):
     """Same logits, values and masks; and the batch stays as it was."""
     policy = rllib.new_policy(network, 16)
-    agent = agents.ppo.PPOAgent(callbacks.network_of(_Model(policy)))
+    agent = agents.ppo.agent.PPOAgent(callbacks.network_of(_Model(policy)))
     module = rllib.PolicyModule(
         observation_space=OBSERVATION.space(),
         action_space=gymnasium.spaces.Discrete(NUM_ACTIONS),
@@ -280,7 +280,7 @@ def test_a_run_and_its_resumption(tmp_path):
     steps = json.loads((run / "policy.json").read_text())["steps"]
     assert steps >= 256
     agent, random = agents.make(f"ppo:{run}"), agents.make("random")
-    assert agents.arena.win_share(agent, random, games=20, seed=1).games == 20
+    assert agents.arena.matches.win_share(agent, random, games=20, seed=1).games == 20
     before = rllib.read_checkpoint(RunDirectory(run))
     assert before["num_timesteps"] == steps
     again = ["--engine", "rllib", "--resume", str(run), "--total-steps", str(2 * steps)]
