@@ -62,8 +62,8 @@ def import_agent(path: str, field: str = "agent") -> Agent:
     """The agent of an import path: "module:name", or "module:name:argument".
 
     Args:
-        path: the name in it is that of an agent, or of a class or function that makes one, of no argument or
-            of that one text.
+        path: the name in it is that of an agent, or of a class or function that makes one, without
+            an argument or from that one text.
         field: what the path is called in an error.
 
     Raises:

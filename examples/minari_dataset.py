@@ -1,4 +1,4 @@
-"""Games of an agent as a Minari dataset: python examples/minari_dataset.py heuristic --dataset NAME.
+"""Games of an agent as a Minari dataset: python examples/minari_dataset.py AGENT --dataset NAME.
 
 Each episode is one seat's view of a game, with the action masks in its infos. Minari writes to its
 own folder, or to the one that the variable MINARI_DATASETS_PATH names.

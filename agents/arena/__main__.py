@@ -15,7 +15,15 @@ from pathlib import Path
 import numpy as np
 
 import agents
-from agents.arena.matches import MOST_GAMES, PAIR_FIELDS, Pairs, _agent, all_pairs, ratings
+from agents.arena.matches import (
+    MOST_GAMES,
+    PAIR_FIELDS,
+    Pairs,
+    _agent,
+    _pairings,
+    all_pairs,
+    ratings,
+)
 from agents.arena.plots import heat_map
 from alles_kaese_env.command_line import Parser
 from alles_kaese_env.files import replacing

@@ -227,7 +227,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="python -m agents.arena.plots",
         description="Draw a figure as PNG or SVG.",
-        epilog="example: python -m agents.arena.plots curves runs/seed0 runs/seed1 --out curves.png",
+        epilog="example: python -m agents.arena.plots curves runs/a runs/b --out curves.png",
     )
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     curves = kinds.add_parser("curves", help="win share over the training of one run or several")

@@ -121,7 +121,7 @@ def write(path: Path, num_players: int, entry: dict[str, Any]) -> None:
     content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     counts = content.get("num_players", {}) | {str(num_players): entry}
     content = {
-        "about": "parameters of agents.heuristics.heuristic.HeuristicAgent, tuned by agents/tune.py",
+        "about": "parameters of HeuristicAgent, tuned by agents/heuristics/tune.py",
         "num_players": dict(sorted(counts.items())),
     }
     with replacing(path) as temporary:

@@ -298,7 +298,7 @@ def write(directory: Path, num_players: int, network: Network, entry: dict[str, 
     content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     counts = content.get("num_players", {}) | {str(num_players): entry}
     content = {
-        "about": "value networks of agents.search.SearchAgent, trained by agents/search/train_values.py "
+        "about": "value networks of SearchAgent, trained by agents/search/train_values.py "
         "for the default rules",
         "num_players": dict(sorted(counts.items())),
     }

@@ -2,7 +2,7 @@
 
 It judges the table after an action, before chance goes on, and expects that the seat will play by
 it and all others by the reference heuristic. A small one, compiled, so that a search can afford
-it at the end of every line that it imagines. ``agents/search/train_values.py`` trains it, for the default
+it at the end of every line that it imagines. ``train_values.py`` trains it, for the default
 rules; ``docs/search.md`` says how.
 
 What is compiled here is not kept on disk: Numba would not renew it when the engine changes.

@@ -4,8 +4,8 @@ Example:
     python -m agents.solve random reference --traps 1,1 --copies 3,3 --row-size 2
 
 The game is cut into subgames (`agents.solve.subgames`), which are solved from the last to the first
-(`agents.solve.sequence_form`). Exact best responses say how near to equilibrium the result is, and how
-much an agent can be exploited. What was found stands in ``docs/solved.md``.
+(`agents.solve.sequence_form`). Exact best responses say how near to equilibrium the result is, and
+how much an agent can be exploited. What was found stands in ``docs/solved.md``.
 """
 
 from __future__ import annotations

@@ -212,8 +212,6 @@ def test_a_game_in_the_window_with_the_mouse(monkeypatch):
 
 # --- The programs --------------------------------------------------------------------------------
 
-MODULES = {"play": "agents.play.__main__", "watch": "agents.watch"}
-
 
 def in_pty(arguments, keys, tmp_path):
     """Exit code, output and whether the terminal is as it was, of a program that gets keys."""
@@ -301,11 +299,8 @@ def test_no_encoding_of_a_terminal_stops_the_viewer(encoding, tmp_path, monkeypa
     ],
 )
 def test_wrong_use_gets_one_line_and_code_2(module, arguments, words, capsys):
-    import importlib
-
-    main = importlib.import_module(MODULES[module]).main
     with pytest.raises(SystemExit) as ended:
-        main(arguments)
+        main_of(module)(arguments)
     assert ended.value.code == 2
     assert_one_line_of_error(capsys.readouterr().err, f"python -m agents.{module}", *words)
 
@@ -318,7 +313,7 @@ def main_of(module):
 @pytest.mark.parametrize("module", ["play", "watch"])
 def test_help_has_an_example(module, capsys):
     with pytest.raises(SystemExit) as ended:
-        importlib.import_module(MODULES[module]).main(["--help"])
+        main_of(module)(["--help"])
     assert ended.value.code == 0
     assert f"example: python -m agents.{module} " in capsys.readouterr().out
 

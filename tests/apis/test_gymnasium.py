@@ -928,7 +928,7 @@ def test_a_wrong_opponent_is_named(opponent):
 
 @pytest.mark.parametrize("opponent", [NeedsArgument, path_of("NeedsArgument")])
 def test_an_agent_that_needs_arguments_is_named(opponent):
-    with pytest.raises(ValueError, match="opponents is .*NeedsArgument.*argument"):
+    with pytest.raises(ValueError, match=r"opponents is .*NeedsArgument.*argument"):
         AllesKaeseEnv(opponents=opponent)
 
 

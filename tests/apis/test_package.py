@@ -130,7 +130,8 @@ def test_importing_compiles_nothing_and_loads_no_extra():
 import sys
 import alles_kaese_env
 from alles_kaese_env.core import jit, loops, rules
-jitted = [one for part in (loops, rules) for one in vars(part).values() if hasattr(one, "signatures")]
+every = [*vars(loops).values(), *vars(rules).values()]
+jitted = [one for one in every if hasattr(one, "signatures")]
 assert len(jitted) > 20 or jit.IS_PLAIN_PYTHON
 assert all(not one.signatures for one in jitted)
 print([name for name in {OPTIONAL!r} if name in sys.modules])
