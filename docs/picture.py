@@ -1,16 +1,13 @@
-"""Draw the table of the first page: ``python docs/picture.py`` (extra ``render``).
+"""Draw the picture of the first page: ``python docs/picture.py`` (extra ``render``).
 
 Three heuristic agents have played for some turns; seat 0 looks.
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 from PIL import Image
 
 import agents

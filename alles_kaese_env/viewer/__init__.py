@@ -1,1 +1,1 @@
-"""Pictures of the game for people."""
+"""What people see of a game: text, picture, terminal, window, page and film, all from one view."""

@@ -23,11 +23,9 @@ except ImportError as error:
 
 Color = tuple[int, ...]
 Point = tuple[float, float]
-Pen = Callable[[pygame.Surface, float], None]
 
 OVERSAMPLING = 4
-CARD = (100, 140)  # the units in which cards are drawn
-SMALL = 60
+SMALL = 60  # the width of a card on which the picture gives way to the number
 
 INK = (58, 36, 8)
 CREAM = (255, 247, 226)
@@ -96,50 +94,94 @@ def fitted_text(
     return image
 
 
+class Pen:
+    """Draws a part several times as large as it will be.
+
+    Args:
+        size: of the part, in pixels.
+        unit: pixels in a unit of its places.
+        edge: the colour that its borders fade to.
+    """
+
+    def __init__(self, size: tuple[int, int], unit: float, edge: Color) -> None:
+        self.size, self.unit = size, unit * OVERSAMPLING
+        self.big = pygame.Surface([OVERSAMPLING * length for length in size], pygame.SRCALPHA)
+        self.big.fill((*edge[:3], 0))
+
+    def finish(self) -> pygame.Surface:
+        """The part, scaled down smoothly."""
+        return pygame.transform.smoothscale(self.big, self.size)
+
+    def rect(self, x: float, y: float, width: float, height: float) -> pygame.Rect:
+        """A rectangle of the surface."""
+        return pygame.Rect(*(round(number * self.unit) for number in (x, y, width, height)))
+
+    def box(self, place: tuple[float, ...], radius: float, color: Color, line: float = 0) -> None:
+        """A box with round corners; its outline where a line is given."""
+        rect, unit = self.rect(*place), self.unit
+        pygame.draw.rect(self.big, color, rect, round(line * unit), round(radius * unit))
+
+    def disc(self, x: float, y: float, radius: float, color: Color) -> None:
+        """A filled circle."""
+        unit = self.unit
+        pygame.draw.circle(self.big, color, (x * unit, y * unit), radius * unit)
+
+    def line(self, ends: tuple[Point, Point], width: float, color: Color) -> None:
+        """A straight line."""
+        start, end = self._scaled(ends)
+        pygame.draw.line(self.big, color, start, end, round(width * self.unit))
+
+    def polygon(self, points: tuple[Point, ...], color: Color, line: float = 0) -> None:
+        """A polygon; its outline where a line is given."""
+        pygame.draw.polygon(self.big, color, self._scaled(points), round(line * self.unit))
+
+    def write(self, words: str, size: float, color: Color, center: Point) -> None:
+        """Words around a place."""
+        image = _font(round(size * self.unit)).render(words, True, color)
+        self.big.blit(image, image.get_rect(center=self._scaled((center,))[0]))
+
+    def _scaled(self, points: tuple[Point, ...]) -> list[Point]:
+        return [(x * self.unit, y * self.unit) for x, y in points]
+
+
 @cache
 def back(holes: int, style: int, width: int) -> pygame.Surface:
     """A card from behind, cheese with holes; each style has them in other places."""
-
-    def draw(big: pygame.Surface, unit: float) -> None:
-        _card_body(big, unit, CHEESE_YELLOW, RIND)
-        places = np.random.default_rng([holes, style])
-        for x, y in HOLES[holes]:
-            dx, dy = places.uniform(-4, 4, 2)
-            _hole(big, unit, x + dx, y + dy, places.uniform(9.5, 13) - (holes > 4))
-
-    return _piece((width, round(width * 1.4)), width / CARD[0], draw, CHEESE_DARK)
+    pen = _card_pen(width, CHEESE_DARK)
+    _card_body(pen, CHEESE_YELLOW, RIND)
+    places = np.random.default_rng([holes, style])
+    for x, y in HOLES[holes]:
+        dx, dy = places.uniform(-4, 4, 2)
+        _hole(pen, x + dx, y + dy, places.uniform(9.5, 13) - (holes > 4))
+    return pen.finish()
 
 
 @cache
 def front(kind: int, holes: int, width: int) -> pygame.Surface:
     """A card from its front: a piece of cheese, or a mousetrap."""
-
-    def draw(big: pygame.Surface, unit: float) -> None:
-        paper, rim, picture = FRONTS[kind]
-        _card_body(big, unit, paper, rim)
-        if width < SMALL:  # the number takes more of a small card
-            part = pygame.Surface(big.get_size(), pygame.SRCALPHA)
-            part.fill((*paper, 0))
-            picture(part, unit)
-            part = pygame.transform.smoothscale_by(part, 0.8)
-            big.blit(part, (10 * unit, -3 * unit))
-        else:
-            picture(big, unit)
-        _number(big, unit, str(holes), 60 if width < SMALL else 38)
-
-    return _piece((width, round(width * 1.4)), width / CARD[0], draw, CREAM)
+    paper, rim, picture = FRONTS[kind]
+    pen = _card_pen(width, CREAM)
+    _card_body(pen, paper, rim)
+    number_size = 38
+    if width < SMALL:  # the number takes more of a small card
+        number_size = 60
+        part = _card_pen(width, paper)
+        picture(part)
+        smaller = pygame.transform.smoothscale_by(part.big, 0.8)
+        pen.big.blit(smaller, (10 * pen.unit, -3 * pen.unit))
+    else:
+        picture(pen)
+    pen.write(str(holes), number_size, INK, (50, 134 - number_size * 0.37))
+    return pen.finish()
 
 
 @cache
 def empty_slot(width: int) -> pygame.Surface:
     """The place of a card where there is none."""
-
-    def draw(big: pygame.Surface, unit: float) -> None:
-        box = _box(unit, 2, 2, 96, 136)
-        pygame.draw.rect(big, (255, 255, 255, 12), box, border_radius=round(12 * unit))
-        pygame.draw.rect(big, (255, 255, 255, 40), box, round(1.6 * unit), round(12 * unit))
-
-    return _piece((width, round(width * 1.4)), width / CARD[0], draw, WHITE)
+    pen = _card_pen(width, WHITE)
+    pen.box((2, 2, 96, 136), 12, (255, 255, 255, 12))
+    pen.box((2, 2, 96, 136), 12, (255, 255, 255, 40), line=1.6)
+    return pen.finish()
 
 
 @cache
@@ -147,41 +189,36 @@ def mouse(seat: int, size: int) -> pygame.Surface:
     """The token of a seat: the head of a mouse in its colour, with its number."""
     color = SEATS[seat]
     dark = _shade(color, 0.62)
-
-    def draw(big: pygame.Surface, unit: float) -> None:
-        for x in (23, 77):
-            _disc(big, unit, x, 27, 22, dark)
-            _disc(big, unit, x, 27, 19.5, color)
-            _disc(big, unit, x, 28, 12.5, (255, 190, 196))
-        _disc(big, unit, 50, 57, 38, dark)
-        _disc(big, unit, 50, 57, 35.5, color)
-        words = _font(round(46 * unit)).render(str(seat), True, WHITE)
-        big.blit(words, words.get_rect(center=(50 * unit, 44 * unit)))
-        for x in (36, 64):
-            _disc(big, unit, x, 64, 5.2, (32, 26, 28))
-            _disc(big, unit, x + 1.6, 62.4, 1.7, WHITE)
-        for y in (76, 82):
-            for side in (-1, 1):
-                ends = (50 + side * 9, 78), (50 + side * 33, y)
-                _line(big, unit, ends, 1.4, _shade(color, 0.45))
-        _disc(big, unit, 50, 77, 6.4, (255, 132, 148))
-
-    return _piece((size, size), size / 100, draw, dark)
+    pen = Pen((size, size), size / 100, dark)
+    for x in (23, 77):
+        pen.disc(x, 27, 22, dark)
+        pen.disc(x, 27, 19.5, color)
+        pen.disc(x, 28, 12.5, (255, 190, 196))
+    pen.disc(50, 57, 38, dark)
+    pen.disc(50, 57, 35.5, color)
+    pen.write(str(seat), 46, WHITE, (50, 44))
+    for x in (36, 64):
+        pen.disc(x, 64, 5.2, (32, 26, 28))
+        pen.disc(x + 1.6, 62.4, 1.7, WHITE)
+    for y in (76, 82):
+        for side in (-1, 1):
+            ends = (50 + side * 9, 78), (50 + side * 33, y)
+            pen.line(ends, 1.4, _shade(color, 0.45))
+    pen.disc(50, 77, 6.4, (255, 132, 148))
+    return pen.finish()
 
 
 @cache
 def die(number: int, size: int) -> pygame.Surface:
     """The die from above; blank before the first roll."""
-
-    def draw(big: pygame.Surface, unit: float) -> None:
-        _rounded(big, unit, (2, 4, 96, 94), 20, (206, 200, 186))
-        _rounded(big, unit, (2, 2, 96, 92), 20, CREAM)
-        _rounded(big, unit, (7, 6, 86, 83), 16, (255, 252, 243))
-        for x, y in PIPS[number]:
-            _disc(big, unit, x, y - 2, 9.5, (74, 48, 22))
-            _disc(big, unit, x - 1.5, y - 3.5, 6, (98, 66, 34))
-
-    return _piece((size, size), size / 100, draw, (206, 200, 186))
+    pen = Pen((size, size), size / 100, (206, 200, 186))
+    pen.box((2, 4, 96, 94), 20, (206, 200, 186))
+    pen.box((2, 2, 96, 92), 20, CREAM)
+    pen.box((7, 6, 86, 83), 16, (255, 252, 243))
+    for x, y in PIPS[number]:
+        pen.disc(x, y - 2, 9.5, (74, 48, 22))
+        pen.disc(x - 1.5, y - 3.5, 6, (98, 66, 34))
+    return pen.finish()
 
 
 @cache
@@ -198,39 +235,31 @@ def rounded_box(
     width: int, height: int, radius: int, fill: Color, edge: Color | None = None, line: float = 1.5
 ) -> pygame.Surface:
     """A box with round corners and perhaps an edge."""
-
-    def draw(big: pygame.Surface, unit: float) -> None:
-        box = big.get_rect()
-        pygame.draw.rect(big, fill, box, border_radius=round(radius * unit))
-        if edge is not None:
-            pygame.draw.rect(big, edge, box, round(line * unit), round(radius * unit))
-
-    return _piece((width, height), 1, draw, (edge or fill)[:3])
+    pen = Pen((width, height), 1, edge or fill)
+    pen.box((0, 0, width, height), radius, fill)
+    if edge is not None:
+        pen.box((0, 0, width, height), radius, edge, line)
+    return pen.finish()
 
 
 @cache
 def disc(size: int, fill: Color, edge: Color) -> pygame.Surface:
     """A round mark."""
-
-    def draw(big: pygame.Surface, unit: float) -> None:
-        _disc(big, unit, 50, 50, 49, edge)
-        _disc(big, unit, 50, 50, 38, fill)
-
-    return _piece((size, size), size / 100, draw, edge[:3])
+    pen = Pen((size, size), size / 100, edge)
+    pen.disc(50, 50, 49, edge)
+    pen.disc(50, 50, 38, fill)
+    return pen.finish()
 
 
 @cache
 def crown(size: int) -> pygame.Surface:
     """For who has won."""
-
-    def draw(big: pygame.Surface, unit: float) -> None:
-        shape = ((12, 80), (6, 34), (30, 54), (50, 20), (70, 54), (94, 34), (88, 80))
-        pygame.draw.polygon(big, GOLD, _scaled(shape, unit))
-        for x, y in ((6, 32), (50, 18), (94, 32)):
-            _disc(big, unit, x, y, 7, GOLD)
-        _rounded(big, unit, (12, 82, 76, 10), 4, (232, 178, 52))
-
-    return _piece((size, size), size / 100, draw, GOLD)
+    pen = Pen((size, size), size / 100, GOLD)
+    pen.polygon(((12, 80), (6, 34), (30, 54), (50, 20), (70, 54), (94, 34), (88, 80)), GOLD)
+    for x, y in ((6, 32), (50, 18), (94, 32)):
+        pen.disc(x, y, 7, GOLD)
+    pen.box((12, 82, 76, 10), 4, (232, 178, 52))
+    return pen.finish()
 
 
 @cache
@@ -251,93 +280,55 @@ def _font(size: int) -> pygame.font.Font:
     return pygame.font.Font(None, size)
 
 
-def _piece(size: tuple[int, int], unit: float, draw: Pen, edge: Color) -> pygame.Surface:
-    """Draw several times as large and scale down; ``edge`` is the colour that borders fade to."""
-    big = pygame.Surface((size[0] * OVERSAMPLING, size[1] * OVERSAMPLING), pygame.SRCALPHA)
-    big.fill((*edge[:3], 0))
-    draw(big, unit * OVERSAMPLING)
-    return pygame.transform.smoothscale(big, size)
+def _card_pen(width: int, edge: Color) -> Pen:
+    return Pen((width, round(width * 1.4)), width / 100, edge)
 
 
-def _card_body(big: pygame.Surface, unit: float, paper: Color, rim: Color) -> None:
-    _rounded(big, unit, (0, 0, 100, 140), 13, _shade(rim, 0.78))
-    _rounded(big, unit, (0, 0, 100, 137.5), 13, rim)
-    _rounded(big, unit, (4, 4, 92, 129.5), 10, _shade(paper, 1.12))
-    _rounded(big, unit, (4, 6, 92, 127.5), 10, paper)
+def _card_body(pen: Pen, paper: Color, rim: Color) -> None:
+    pen.box((0, 0, 100, 140), 13, _shade(rim, 0.78))
+    pen.box((0, 0, 100, 137.5), 13, rim)
+    pen.box((4, 4, 92, 129.5), 10, _shade(paper, 1.12))
+    pen.box((4, 6, 92, 127.5), 10, paper)
 
 
-def _hole(big: pygame.Surface, unit: float, x: float, y: float, radius: float) -> None:
-    _disc(big, unit, x + 0.8, y + 1.6, radius + 0.6, CHEESE_LIGHT)
-    _disc(big, unit, x, y, radius, CHEESE_HOLE)
-    _disc(big, unit, x + 0.7, y + 1.8, radius - 2.2, CHEESE_DARK)
+def _hole(pen: Pen, x: float, y: float, radius: float) -> None:
+    pen.disc(x + 0.8, y + 1.6, radius + 0.6, CHEESE_LIGHT)
+    pen.disc(x, y, radius, CHEESE_HOLE)
+    pen.disc(x + 0.7, y + 1.8, radius - 2.2, CHEESE_DARK)
 
 
-def _wedge(big: pygame.Surface, unit: float) -> None:
+def _wedge(pen: Pen) -> None:
     """A piece of cheese, in the upper part of a card."""
-    top = ((14, 70), (70, 30), (88, 56), (86, 70))
-    side = ((14, 70), (87, 70), (87, 102), (14, 102))
-    pygame.draw.polygon(big, CHEESE_LIGHT, _scaled(top, unit))
-    pygame.draw.polygon(big, CHEESE_YELLOW, _scaled(side, unit))
-    _line(big, unit, ((14, 70), (87, 70)), 1.5, CHEESE_DARK)
+    pen.polygon(((14, 70), (70, 30), (88, 56), (86, 70)), CHEESE_LIGHT)
+    pen.polygon(((14, 70), (87, 70), (87, 102), (14, 102)), CHEESE_YELLOW)
+    pen.line(((14, 70), (87, 70)), 1.5, CHEESE_DARK)
     for x, y, radius in ((33, 87, 7.5), (60, 84, 5.5), (74, 94, 4.5)):
-        _disc(big, unit, x, y, radius, CHEESE_HOLE)
-        _disc(big, unit, x + 0.5, y + 1.2, radius - 1.5, CHEESE_DARK)
-    pygame.draw.ellipse(big, CHEESE_DARK, _box(unit, 52, 48, 17, 9))
+        pen.disc(x, y, radius, CHEESE_HOLE)
+        pen.disc(x + 0.5, y + 1.2, radius - 1.5, CHEESE_DARK)
+    pygame.draw.ellipse(pen.big, CHEESE_DARK, pen.rect(52, 48, 17, 9))
 
 
-def _mousetrap(big: pygame.Surface, unit: float) -> None:
+def _mousetrap(pen: Pen) -> None:
     """A board with a spring, a bar ready to snap and a bait."""
-    _rounded(big, unit, (18, 22, 64, 86), 6, WOOD_DARK)
-    _rounded(big, unit, (18, 20, 64, 84), 6, WOOD)
+    pen.box((18, 22, 64, 86), 6, WOOD_DARK)
+    pen.box((18, 20, 64, 84), 6, WOOD)
     for y in (38, 84):
-        _line(big, unit, ((22, y), (78, y)), 0.9, WOOD_DARK)
-    pygame.draw.rect(big, STEEL, _box(unit, 26, 28, 48, 38), round(4 * unit), round(6 * unit))
-    _rounded(big, unit, (21, 60, 58, 7), 3.5, STEEL)
+        pen.line(((22, y), (78, y)), 0.9, WOOD_DARK)
+    pen.box((26, 28, 48, 38), 6, STEEL, line=4)
+    pen.box((21, 60, 58, 7), 3.5, STEEL)
     for x in range(28, 74, 6):
-        _rounded(big, unit, (x, 57, 3, 13), 1.5, (188, 196, 204))
+        pen.box((x, 57, 3, 13), 1.5, (188, 196, 204))
     bait = ((38, 92), (60, 78), (64, 92))
-    pygame.draw.polygon(big, CHEESE_YELLOW, _scaled(bait, unit))
-    pygame.draw.polygon(big, CHEESE_DARK, _scaled(bait, unit), round(1.2 * unit))
-    _disc(big, unit, 55, 88, 2.2, CHEESE_HOLE)
-
-
-def _number(big: pygame.Surface, unit: float, words: str, size: float) -> None:
-    image = _font(round(size * unit)).render(words, True, INK)
-    big.blit(image, image.get_rect(center=(50 * unit, (134 - size * 0.37) * unit)))
-
-
-def _rounded(
-    big: pygame.Surface, unit: float, box: tuple[float, ...], radius: float, color: Color
-) -> None:
-    pygame.draw.rect(big, color, _box(unit, *box), border_radius=round(radius * unit))
-
-
-def _line(
-    big: pygame.Surface, unit: float, ends: tuple[Point, Point], width: float, color: Color
-) -> None:
-    start, end = _scaled(ends, unit)
-    pygame.draw.line(big, color, start, end, round(width * unit))
-
-
-def _disc(
-    big: pygame.Surface, unit: float, x: float, y: float, radius: float, color: Color
-) -> None:
-    pygame.draw.circle(big, color, (x * unit, y * unit), radius * unit)
-
-
-def _box(unit: float, x: float, y: float, width: float, height: float) -> pygame.Rect:
-    return pygame.Rect(*(round(number * unit) for number in (x, y, width, height)))
-
-
-def _scaled(points: tuple[Point, ...], unit: float) -> list[Point]:
-    return [(x * unit, y * unit) for x, y in points]
+    pen.polygon(bait, CHEESE_YELLOW)
+    pen.polygon(bait, CHEESE_DARK, line=1.2)
+    pen.disc(55, 88, 2.2, CHEESE_HOLE)
 
 
 def _shade(color: Color, factor: float) -> Color:
     return tuple(min(255, round(part * factor)) for part in color)
 
 
-FRONTS: dict[int, tuple[Color, Color, Pen]] = {
+FRONTS: dict[int, tuple[Color, Color, Callable[[Pen], None]]] = {
     CHEESE: ((238, 248, 226), (104, 182, 116), _wedge),
     TRAP: ((250, 222, 212), (214, 96, 84), _mousetrap),
 }

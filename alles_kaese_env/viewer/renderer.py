@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,6 @@ class Renderer:
         if perspective is not None:
             self.perspective = checked_perspective(variant, perspective)
         self._window: Window | None = None
-        self._told: tuple[Any, tuple[Turn, ...]] = (None, ())
 
     def render(self, batch: GameBatch, row: int, seat: int) -> Frame | None:
         """A game as text or as an array (640, 1024, 3) uint8; None where a window shows it.
@@ -57,7 +56,7 @@ class Renderer:
             gymnasium.error.DependencyNotInstalled: the mode needs the extra ``render``.
         """
         perspective = seat if self.perspective is None else self.perspective
-        turns = self._turns(batch, row, perspective)
+        turns = turns_of(batch, row, perspective)
         view = view_of(batch.games[row], batch.variant, perspective, turns)
         if self.mode == "ansi":
             return text_of(view)
@@ -75,12 +74,9 @@ class Renderer:
         if self._window is not None:
             self._window.close()
 
-    def _turns(self, batch: GameBatch, row: int, perspective: Perspective) -> tuple[Turn, ...]:
-        """All turns of a game that is recorded from its deal on, else none."""
-        recording = batch.recorder.present[row] if batch.recorder is not None else None
-        if recording is None or not recording.is_whole:
-            return ()
-        which = tuple(recording.events), perspective
-        if self._told[0] != which:  # frames of one instant are read from the record once
-            self._told = which, batch.replay(row, perspective=perspective).turns
-        return self._told[1]
+
+def turns_of(batch: GameBatch, row: int, perspective: Perspective) -> tuple[Turn, ...]:
+    """All turns of a game that is recorded from its deal on, else none."""
+    if batch.recorder is None or not batch.recorder.present[row].is_whole:
+        return ()
+    return batch.replay(row, perspective=perspective).turns
