@@ -151,7 +151,7 @@ def _replay_of(parts: Any) -> Replay:
 
 
 def _parse(text: str | bytes) -> Any:
-    """JSON, of bounded size, without names that stand twice."""
+    """JSON, of bounded size, in which no name appears twice."""
     if len(text) > MOST_BYTES:
         raise ValueError(f"the file is too large; allowed: {MOST_BYTES} bytes")
     try:
@@ -164,7 +164,7 @@ def _parse(text: str | bytes) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name stands twice in an object")
+        raise ValueError("a name appears twice in an object")
     return found
 
 

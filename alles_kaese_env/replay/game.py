@@ -1,4 +1,4 @@
-"""A recorded game: its events, and the table at every decision, as one perspective saw it."""
+"""A recorded game: its events, and its record at every decision, as one perspective saw it."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Replay:
     """A game to be stepped through, as far as one perspective saw it.
 
     The rules themselves carry it out. From the perspective "all" the records are those of the
-    game, byte by byte. From another one, what it does not know stands in no record:
+    game, byte by byte. From another one, no record holds what it does not know:
     ``front`` is UNSEEN, ``known`` of another seat counts all its fronts as cheese (only how many
     they are is public, T3), and ``drawn`` counts the fronts that the perspective knows.
 
@@ -115,7 +115,7 @@ class Replay:
     Attributes:
         variant, perspective, names: as given.
         events: all of them as `Event`, a tuple.
-        games: the table at each decision, then at the end or where the record stops, (N,) of
+        games: the record at each decision, then at the end or where the record stops, (N,) of
             `GAME`, read-only.
         turns: what happened between them, a tuple of N - 1 `Turn`.
         deal: holes of the cards that were visible at the first decision, the row first.
@@ -268,7 +268,7 @@ class GameBuilder:
 
     @property
     def game(self) -> Any:
-        """A copy of the record as it stands."""
+        """A copy of the record as it is now."""
         return self._game.copy()
 
     @property

@@ -13,7 +13,7 @@ class Recording:
     """A game from its deal on.
 
     Attributes:
-        events: decisions and chance outcomes in the order in which the engine took them; the
+        events: decisions and chance outcomes in the order in which they happened; the
             phases of the game say which is which.
         decisions: how many of them are decisions.
         names: who sits on each seat, for people; empty if nobody said.

@@ -17,7 +17,7 @@ try:
     import pygame as pygame  # the others take it from here, with the error below
 except ImportError as error:
     raise gymnasium.error.DependencyNotInstalled(
-        f"pictures of the table need pygame-ce ({error}); install it with: "
+        f"pictures of the game need pygame-ce ({error}); install it with: "
         'pip install "alles-kaese[render]", in a clone: pip install -e ".[render]"'
     ) from error
 

@@ -38,7 +38,7 @@ def save_page(replay: Replay, path: str | Path) -> None:
 
 
 def page_of(replay: Replay) -> str:
-    """The page as text. What stands in it beyond the drawing is what the replay knows."""
+    """The page as text. It holds no more than the replay knows."""
     template = resources.files("alles_kaese_env.viewer").joinpath("page.html")
     data = json.dumps(_data_of(replay), separators=(",", ":"))
     # In a script element, only "<" could end it.

@@ -244,12 +244,14 @@ def _seat(canvas: pygame.Surface, view: View, seat: int) -> None:
         _box(canvas, box, 14, (255, 214, 92, 34), GOLD, 2.5)
     else:
         _box(canvas, box, 14, PANEL, PANEL_EDGE)
-    token = 64 if box.height > 120 else 54
+    size = 64 if box.height > 120 else 54
     left = box.left + 12
-    face = _put(canvas, art.mouse(seat, token), midleft=(left, box.centery))
+    token = _put(canvas, art.mouse(seat, size), midleft=(left, box.centery))
     if seat in view.winners:
-        _put(canvas, art.crown(28), midbottom=(face.centerx, face.top + 8))
-    inner = pygame.Rect(face.right + 12, box.top + 8, box.right - face.right - 24, box.height - 14)
+        _put(canvas, art.crown(28), midbottom=(token.centerx, token.top + 8))
+    inner = pygame.Rect(
+        token.right + 12, box.top + 8, box.right - token.right - 24, box.height - 14
+    )
     points = plural(view.points[seat], "point")
     right = _write(canvas, points, 24, WHITE, topright=(inner.right, inner.top)).left
     right = _traps(canvas, view, seat, right - 12, inner.top + 8)

@@ -158,7 +158,7 @@ def _centre(line: Text, text: str, style: Style) -> None:
 
 
 class GameApp(App[None]):
-    """What stands on the screen of a replay and of a game that is played."""
+    """The screen of a replay, and of a game that is played."""
 
     TITLE = "Alles Käse!"
     ENABLE_COMMAND_PALETTE = False

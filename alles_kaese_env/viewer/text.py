@@ -27,10 +27,10 @@ def render_text(observation: npt.NDArray[np.float32], variant: Variant, seat: in
 def text_of(view: View) -> str:
     """The game of a view in lines of at most 80 columns; below it what was done last."""
     seats = [_seat_line(view, seat) for seat in view.seats]
-    return "\n".join([_table_line(view), *_row_lines(view), *seats, *_news_lines(view)])
+    return "\n".join([_top_line(view), *_row_lines(view), *seats, *_news_lines(view)])
 
 
-def _table_line(view: View) -> str:
+def _top_line(view: View) -> str:
     match = "match" if view.matching else "no match"
     top = f", {view.top} holes on top" if view.top else ""
     return f"die {view.die or '-'} ({match})   reserve {view.reserve} cards{top}"

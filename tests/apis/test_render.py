@@ -7,6 +7,7 @@ import itertools
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -16,6 +17,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import RecordVideo
 from properties.test_leaks import swap_states
 
+import alles_kaese_env
 from alles_kaese_env import AllesKaeseEnv, AllesKaeseVectorEnv, GameBatch, Variant, alles_kaese_v0
 from alles_kaese_env.core.records import (
     CHEESE,
@@ -29,7 +31,7 @@ from alles_kaese_env.viewer.view import view_of
 
 REASON = "needs the extra render"
 SHAPE = (640, 1024, 3)
-FACES = {
+APIS = {
     "gym": AllesKaeseEnv,
     "aec": alles_kaese_v0.raw_env,
     "vector": AllesKaeseVectorEnv,
@@ -194,35 +196,55 @@ def test_pictures_need_no_display():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-# --- The faces ---------------------------------------------------------------------------------
+def test_drawing_is_imported_at_the_first_picture():
+    """`make_vec_env` of stable-baselines3 asks for "rgb_array" where nothing is ever drawn."""
+    pytest.importorskip("pygame", reason=REASON)
+    code = (
+        "import sys, gymnasium, alles_kaese_env\n"
+        "env = gymnasium.make('AllesKaese-v0', render_mode='rgb_array')\n"
+        "_, info = env.reset(seed=0); env.step(int(info['action_mask'].argmax()))\n"
+        "assert 'pygame' not in sys.modules\n"
+        "env.render(); assert 'pygame' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def one_frame(face, **kwargs):
-    env = FACES[face](render_mode="rgb_array", **kwargs)
+def test_what_viewers_stand_on_imports_none():
+    package = Path(alles_kaese_env.__file__).parent
+    below = [*package.glob("core/*.py"), *package.glob("replay/*.py"), *package.glob("*.py")]
+    for file in below:
+        assert "alles_kaese_env.viewer" not in file.read_text(encoding="utf-8"), file
+
+
+# --- The APIs ----------------------------------------------------------------------------------
+
+
+def one_frame(api, **kwargs):
+    env = APIS[api](render_mode="rgb_array", **kwargs)
     env.reset(seed=3)
     frame = env.render()
     env.close()
-    return frame[0] if face == "vector" else frame
+    return frame[0] if api == "vector" else frame
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_a_face_renders_arrays(face, picture):
-    assert one_frame(face).shape == SHAPE
-    assert "rgb_array" in FACES[face].metadata["render_modes"]
-    assert FACES[face].metadata["render_fps"] > 0
+@pytest.mark.parametrize("api", APIS)
+def test_an_api_renders_arrays(api, picture):
+    assert one_frame(api).shape == SHAPE
+    assert "rgb_array" in APIS[api].metadata["render_modes"]
+    assert APIS[api].metadata["render_fps"] > 0
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("wrong", ["full", "", 2, -1, True, 1.0])
-def test_a_wrong_perspective_is_named(face, wrong):
+def test_a_wrong_perspective_is_named(api, wrong):
     with pytest.raises(ValueError, match=r"perspective is .*allowed: 'public', 'all'"):
-        FACES[face](render_mode="ansi", perspective=wrong)
+        APIS[api](render_mode="ansi", perspective=wrong)
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_render_before_reset_is_refused(face):
+@pytest.mark.parametrize("api", APIS)
+def test_render_before_reset_is_refused(api):
     with pytest.raises(gymnasium.error.ResetNeeded):
-        FACES[face](render_mode="ansi").render()
+        APIS[api](render_mode="ansi").render()
 
 
 def render_first(env):
@@ -231,17 +253,17 @@ def render_first(env):
     env.render()
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("mode", ["rgb_array", "human"])
-def test_a_missing_extra_is_named_with_its_install_line(face, mode, monkeypatch):
-    if mode not in FACES[face].metadata["render_modes"]:
-        pytest.skip("a face without this mode")
+def test_a_missing_extra_is_named_with_its_install_line(api, mode, monkeypatch):
+    if mode not in APIS[api].metadata["render_modes"]:
+        pytest.skip("an API without this mode")
     for name in [name for name in sys.modules if name.startswith("alles_kaese_env.viewer.")]:
         if name.rpartition(".")[2] in ("art", "picture"):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.delattr("alles_kaese_env.viewer.picture", raising=False)
     monkeypatch.setitem(sys.modules, "pygame", None)
-    env = FACES[face](render_mode=mode)
+    env = APIS[api](render_mode=mode)
     with pytest.raises(gymnasium.error.DependencyNotInstalled, match=r"pip install .*\[render\]"):
         render_first(env)
 
@@ -279,13 +301,13 @@ def on_screen(env):
     return surface.get_size(), pygame.image.tobytes(surface, "RGB")
 
 
-@pytest.mark.parametrize("face", ["gym", "aec"])
-def test_a_window_follows_by_itself_and_closes(face, picture, no_waiting):
-    env = FACES[face](render_mode="human")
+@pytest.mark.parametrize("api", ["gym", "aec"])
+def test_a_window_follows_by_itself_and_closes(api, picture, no_waiting):
+    env = APIS[api](render_mode="human")
     env.reset(seed=0)
     before = on_screen(env)
     assert before[0] == picture.SIZE
-    mask = env.action_masks() if face == "gym" else env.observe("player_0")["action_mask"]
+    mask = env.action_masks() if api == "gym" else env.observe("player_0")["action_mask"]
     env.step(mask.argmax())
     assert on_screen(env) != before
     assert env.render() is None
@@ -334,9 +356,9 @@ def test_closing_a_window_takes_nothing_from_others(picture, no_waiting):
 
 
 @pytest.mark.parametrize("mode", ["ansi", "rgb_array"])
-@pytest.mark.parametrize("face", FACES)
-def test_an_environment_that_rendered_can_be_copied_and_pickled(face, mode, picture):
-    env = FACES[face](render_mode=mode)
+@pytest.mark.parametrize("api", APIS)
+def test_an_environment_that_rendered_can_be_copied_and_pickled(api, mode, picture):
+    env = APIS[api](render_mode=mode)
     env.reset(seed=1)
     before = env.render()
     for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
