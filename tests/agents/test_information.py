@@ -285,7 +285,7 @@ PLAYS_GAMES = (
     "agents/watch.py",
 )
 AGENT_OF_PPO = "agents/ppo/agent.py"
-TOOLS = ("alles_kaese_env.command_line", "alles_kaese_env.files")
+TOOLS = ("alles_kaese_env.agent", "alles_kaese_env.command_line", "alles_kaese_env.files")
 SIMULATES = ("agents/search/", "agents/heuristics/")  # games they imagine
 
 
