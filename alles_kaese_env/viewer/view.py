@@ -103,7 +103,8 @@ def view_of(
     observation = np.zeros(1, OBSERVATION_RECORD)
     observe(seen, rules, seat, observation[0])
     is_over = game["phase"] == OVER
-    losers = [s for s in range(variant.num_players) if standing(seen, rules, s) < 0]
+    seats = range(variant.num_players if is_over else 0)
+    losers = [s for s in seats if standing(seen, rules, s) < 0]
     return replace(
         view_of_observation(observation.view(np.float32).reshape(-1), variant, seat),
         perspective=perspective,
