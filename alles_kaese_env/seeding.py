@@ -45,3 +45,19 @@ def drawn_streams(rng: np.random.Generator, games: int) -> npt.NDArray[np.uint64
 def streams_of_each(seeds: Sequence[int]) -> npt.NDArray[np.uint64]:
     """One stream a seed: the first stream of each."""
     return np.array([streams_of(seed, 1)[0] for seed in seeds], np.uint64)
+
+
+def agent_generator(seed: int | None, *key: int) -> np.random.Generator:
+    """What agents draw from in games of a seed: it shares no stream with the games.
+
+    Unlike that of `numpy.random.default_rng`, its ``bit_generator.seed_seq`` does not hold the
+    seed, from which an agent could deal the same cards again.
+
+    Args:
+        seed: of the games; None for one from the operating system.
+        key: makes several independent generators from one seed.
+    """
+    drawn = np.random.PCG64(np.random.SeedSequence(as_seed(seed), spawn_key=key))
+    bits = np.random.PCG64()
+    bits.state = drawn.state
+    return np.random.Generator(bits)

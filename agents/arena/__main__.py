@@ -1,4 +1,8 @@
-"""The command of the arena."""
+"""The command of the arena.
+
+Example:
+    python -m agents.arena random reference --num-players 2 --games 20000 --json pairs.json
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,11 @@ import csv
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,18 +24,18 @@ from agents.arena.matches import (
     MOST_GAMES,
     PAIR_FIELDS,
     Pairs,
-    _agent,
-    _pairings,
+    Score,
     all_pairs,
+    cached_agent,
+    pairings,
     ratings,
 )
-from agents.arena.plots import heat_map
-from alles_kaese_env.command_line import Parser
-from alles_kaese_env.files import replacing
+from agents.arena.plots import SUFFIXES, heat_map
+from alles_kaese_env import RULES_VERSION
+from alles_kaese_env.command_line import INTERRUPTED, Parser, progress, provenance
+from alles_kaese_env.files import checked_output, replacing
 from alles_kaese_env.seeding import as_seed
 from alles_kaese_env.variant import whole_number
-
-# --- The command ---------------------------------------------------------------------------
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,32 +44,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     names = list(dict.fromkeys(options.agents))
     try:
-        whole_number("--games", options.games, 2, MOST_GAMES)
-        whole_number("--processes", options.processes, 1, 1024)
-        as_seed(options.seed)
-        for name in names:
-            _agent(name)
-        if options.only not in (None, *names):
-            raise ValueError(f"--only is {options.only!r}; allowed: {', '.join(names)}")
+        check(names, options)
     except ValueError as error:
         parser.error(str(error))
-    pairs = play_and_print(names, options)
-    rows = [
-        {"agent": name, "against": other, "num_players": options.num_players, **asdict(score)}
-        for (name, other), score in pairs.items()
-    ]
-    if options.json:
-        with replacing(options.json) as temporary:
-            data = {"command": command_of(names, options), "pairs": rows}
-            temporary.write_text(json.dumps(data, indent=2) + "\n")
-    if options.csv:
-        with replacing(options.csv) as temporary, open(temporary, "w", newline="") as stream:
-            writer = csv.DictWriter(stream, PAIR_FIELDS, extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows(rows)
-    if options.plot:
-        draw(pairs, names, options.num_players, options.plot)
-    return 0
+    pairs: Pairs = {}
+    code = 0
+    try:
+        play_and_print(names, options, pairs)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    kept, failures = write_outputs(pairs, names, options, is_complete=code == 0)
+    if code:
+        where = f" and written to {', '.join(kept)}" if kept else ""
+        print(
+            f"{parser.prog}: interrupted; {len(pairs)} pairs are complete{where}", file=sys.stderr
+        )
+    if failures:
+        parser.error("; ".join(failures))
+    return code
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -78,62 +75,62 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("agents", nargs="+", metavar="AGENT", help=agents.names())
     add("--num-players", type=int, default=2, choices=range(2, 7))
-    add("--games", type=int, default=20_000, help="of each pair (%(default)s)")
-    add("--only", metavar="AGENT", help="of all pairs those in which this agent meets the others")
-    add("--seed", type=int, default=0)
+    add("--games", type=int, default=20_000, help="games of each pair (%(default)s)")
+    add("--only", metavar="AGENT", help="play this agent's pairs alone")
+    add("--seed", type=int, default=0, help="random seed (%(default)s)")
     cores = os.cpu_count() or 1
-    add("--processes", type=int, default=1, help=f"side by side (1; cores here: {cores})")
+    add("--processes", type=int, default=1, help=f"in parallel (1; cores here: {cores})")
     add("--json", type=Path, metavar="FILE", help="the pairs")
     add("--csv", type=Path, metavar="FILE", help="the pairs")
     add("--plot", type=Path, metavar="FILE", help="a heat map of the win shares, PNG or SVG")
     return parser
 
 
-def command_of(names: Sequence[str], options: argparse.Namespace) -> str:
-    """The command that plays the same games."""
-    words = ["python -m agents.arena", *names, "--num-players", options.num_players]
-    words += ["--games", options.games, "--seed", options.seed]
-    return " ".join(map(str, words + (["--only", options.only] if options.only else [])))
+def check(names: Sequence[str], options: argparse.Namespace) -> None:
+    """Raise `ValueError` if an option is not what is allowed, before anything is played."""
+    whole_number("--games", options.games, 2, MOST_GAMES)
+    whole_number("--processes", options.processes, 1, 1024)
+    as_seed(options.seed)
+    for name in names:
+        cached_agent(name)
+    if options.only not in (None, *names):
+        raise ValueError(f"--only is {options.only!r}; allowed: {', '.join(names)}")
+    for option, file in outputs_of(options).items():
+        checked_output(file, option, SUFFIXES if option == "--plot" else ())
+    if options.plot and find_spec("matplotlib") is None:
+        raise ValueError('--plot needs matplotlib; install it with: pip install -e ".[train]"')
 
 
-def play_and_print(names: Sequence[str], options: argparse.Namespace) -> Pairs:
-    """Play all pairs, with a bar where somebody looks, and print a line for each."""
+def play_and_print(names: Sequence[str], options: argparse.Namespace, pairs: Pairs) -> None:
+    """Play all pairs, print a line for each, and add each to ``pairs``."""
     width = max(10, *(len(name) + 2 for name in names))
     heads = f"{'share':>7}  {'95 % interval':<16}{'turns':>6}  {'third traps':<13}{'ms/move':>9}"
     print(f"{'agent':<{width}}{'against':<{width}}{heads}  by seat", flush=True)
-    pairs: Pairs = {}
     shape = options.num_players, options.games, options.seed, options.processes
-    with progress_bar(names, options) as on_part:
+    deals = -(-options.games // options.num_players)
+    number = len(pairings(names, options.num_players, options.only))
+    played = 0
+    with progress("games", number * deals * options.num_players) as show:
+
+        def on_part(games: int) -> None:
+            nonlocal played
+            played += games
+            show(played)
+
         for name, other, score in all_pairs(names, *shape, on_part, options.only):
             pairs[name, other] = score
-            seats = " ".join(f"{share:.3f}" for share in score.per_seat)
-            print(
-                f"{name:<{width}}{other:<{width}}{score.share:>7.3f}  {score.low:.3f} to "
-                f"{score.high:.3f}  {score.turns:>6.1f}  {score.third_traps:<13.3f}"
-                f"{score.seconds * 1000:>9.3f}  {seats}",
-                flush=True,
-            )
+            print(f"{name:<{width}}{other:<{width}}{line_of(score)}", flush=True)
     if len(names) > 2 and options.only is None:
         print_ratings(pairs, names, options.num_players)
-    return pairs
 
 
-@contextmanager
-def progress_bar(
-    names: Sequence[str], options: argparse.Namespace
-) -> Iterator[Callable[[int], None]]:
-    """A bar with the time left on the terminal of the errors; nothing where there is none."""
-    if not sys.stderr.isatty():
-        yield lambda games: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    number = len(_pairings(names, options.num_players, options.only))
-    deals = -(-options.games // options.num_players)
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("games", total=number * deals * options.num_players)
-        yield lambda games: progress.advance(task, games)
+def line_of(score: Score) -> str:
+    """The columns of a pair."""
+    seats = " ".join(f"{share:.3f}" for share in score.per_seat)
+    return (
+        f"{score.share:>7.3f}  {score.low:.3f} to {score.high:.3f}  {score.turns:>6.1f}  "
+        f"{score.third_traps:<13.3f}{score.seconds * 1000:>9.3f}  {seats}"
+    )
 
 
 def print_ratings(pairs: Pairs, names: Sequence[str], num_players: int) -> None:
@@ -148,12 +145,73 @@ def print_ratings(pairs: Pairs, names: Sequence[str], num_players: int) -> None:
         print(f"{name:<24}{points:>7.0f}")
 
 
-def draw(pairs: Pairs, names: Sequence[str], num_players: int, file: Path) -> None:
-    """A heat map of the win shares."""
+# --- Outputs -------------------------------------------------------------------------------
+
+
+def outputs_of(options: argparse.Namespace) -> dict[str, Path]:
+    """The files that were asked for, by their options."""
+    named = {"--json": options.json, "--csv": options.csv, "--plot": options.plot}
+    return {option: file for option, file in named.items() if file is not None}
+
+
+def write_outputs(
+    pairs: Pairs, names: Sequence[str], options: argparse.Namespace, *, is_complete: bool
+) -> tuple[list[str], list[str]]:
+    """Write each file atomically; returns the files written, and a line for each that failed."""
+    rows = [
+        {"agent": name, "against": other, "num_players": options.num_players, **asdict(score)}
+        for (name, other), score in pairs.items()
+    ]
+    words = ["python -m agents.arena", *names, "--num-players", options.num_players]
+    words += ["--games", options.games, "--seed", options.seed]
+    words += ["--only", options.only] if options.only else []
+    heading = {"command": " ".join(map(str, words)), "rules_version": RULES_VERSION}
+    heading |= {**provenance(), "complete": is_complete}
+    writers: dict[str, Callable[[Path], None]] = {
+        "--json": lambda file: write_json({**heading, "pairs": rows}, file),
+        "--csv": lambda file: write_csv(rows, file),
+        "--plot": lambda file: heat_map(shares_of(pairs, names), names, options.num_players, file),
+    }
+    written: list[str] = []
+    failures: list[str] = []
+    for option, file in outputs_of(options).items() if pairs else ():
+        failure = failure_of(writers[option], file)
+        (failures if failure else written).append(failure or str(file))
+    return written, failures
+
+
+def failure_of(write: Callable[[Path], None], file: Path) -> str:
+    """Write a file; returns why it failed, or an empty text."""
+    try:
+        write(file)
+    except OSError as error:
+        return f"{file} is not written: {error}"
+    return ""
+
+
+def write_json(data: dict[str, Any], file: Path) -> None:
+    """The pairs and where they come from."""
+    with replacing(file) as temporary:
+        temporary.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+
+
+def write_csv(rows: Sequence[dict[str, Any]], file: Path) -> None:
+    """The pairs, a line each."""
+    with (
+        replacing(file) as temporary,
+        open(temporary, "w", newline="", encoding="utf-8", errors="surrogateescape") as stream,
+    ):
+        writer = csv.DictWriter(stream, PAIR_FIELDS, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def shares_of(pairs: Pairs, names: Sequence[str]) -> Any:
+    """The win shares (A, A) of the agent of the row against that of the column, or NaN."""
     shares = np.full((len(names), len(names)), np.nan)
     for (name, other), score in pairs.items():
         shares[names.index(name), names.index(other)] = score.share
-    heat_map(shares, names, num_players, file)
+    return shares
 
 
 if __name__ == "__main__":

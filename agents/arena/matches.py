@@ -1,14 +1,11 @@
-"""The arena: how often an agent wins against others, with every seat played alike.
-
-Example:
-    python -m agents.arena random reference --num-players 2 --games 20000 --json pairs.json
-"""
+"""The arena: how often an agent wins against others, from every seat equally often."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -21,7 +18,7 @@ import numpy.typing as npt
 import agents
 from alles_kaese_env import GameBatch, Variant
 from alles_kaese_env.agent import Agent
-from alles_kaese_env.seeding import streams_of
+from alles_kaese_env.seeding import agent_generator, streams_of
 from alles_kaese_env.variant import whole_number
 
 NORMAL_95 = 1.959964  # half the width of a 95 % interval, in standard errors
@@ -115,7 +112,7 @@ def _play(table: Sequence[Agent], streams: npt.NDArray[np.uint64], seed: int, nu
     """Each deal with table[0] in every seat and the others after it in turn order."""
     seats = len(table)
     variant = Variant(num_players=seats)
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, number)))
+    rng = agent_generator(seed, 1, number)
     batch = GameBatch(len(streams) * seats, variant)
     batch.streams[:] = np.repeat(streams, seats)
     batch.reset()
@@ -189,16 +186,16 @@ def all_pairs(
         num_players: 2 to 6.
         games: of each pairing, up to the next multiple of num_players.
         seed: of deals, dice and agents.
-        processes: that play side by side.
+        processes: that play in parallel.
         on_part: is told how many games have been played since it was last told.
         only: the agent whose pairs are played, with more than two players as the single one at
             its tables; None plays all.
     """
     deals = _deals(num_players, games, seed)
-    pairings = _pairings(names, num_players, only)
+    meetings = pairings(names, num_players, only)
     tasks = [
         (name, other, streams, num_players, seed, number)
-        for name, other in pairings
+        for name, other in meetings
         for number, streams in enumerate(deals)
     ]
     parts: list[Part] = []
@@ -213,12 +210,12 @@ def all_pairs(
             parts = []
 
 
-def _pairings(names: Sequence[str], num_players: int, only: str | None) -> list[tuple[str, str]]:
+def pairings(names: Sequence[str], num_players: int, only: str | None) -> list[tuple[str, str]]:
     """Who meets whom; with two players a pairing counts for both sides."""
     choose = itertools.combinations if num_players == 2 else itertools.permutations
-    pairings = list(choose(names, 2)) or [(names[0], names[0])]
+    every = list(choose(names, 2)) or [(names[0], names[0])]
     sides = 2 if num_players == 2 else 1
-    return [pair for pair in pairings if only is None or only in pair[:sides]]
+    return [pair for pair in every if only is None or only in pair[:sides]]
 
 
 def _parts(tasks: Sequence[Task], processes: int) -> Iterator[Part]:
@@ -226,18 +223,26 @@ def _parts(tasks: Sequence[Task], processes: int) -> Iterator[Part]:
         yield from map(_play_task, tasks)
         return
     context = multiprocessing.get_context("spawn")  # a fork would take the threads of libraries
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        yield from pool.map(_play_task, tasks)
+    with ProcessPoolExecutor(processes, context, _end_on_interrupt) as pool:
+        try:
+            yield from pool.map(_play_task, tasks)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _end_on_interrupt() -> None:
+    """Ctrl-C ends a worker at once and without a traceback."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _play_task(task: Task) -> Part:
     name, other, streams, num_players, seed, number = task
-    table = [_agent(name)] + [_agent(other)] * (num_players - 1)
+    table = [cached_agent(name)] + [cached_agent(other)] * (num_players - 1)
     return _play(table, streams, seed, number)
 
 
 @lru_cache
-def _agent(name: str) -> Agent:
+def cached_agent(name: str) -> Agent:
     """The agent of that name, made once in each process."""
     return agents.make(name)
 

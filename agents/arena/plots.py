@@ -20,8 +20,9 @@ import numpy.typing as npt
 
 import agents
 from alles_kaese_env import OBSERVATION, GameBatch, Variant
-from alles_kaese_env.command_line import Parser
-from alles_kaese_env.files import replacing
+from alles_kaese_env.command_line import INTERRUPTED, Parser
+from alles_kaese_env.files import checked_output, replacing
+from alles_kaese_env.seeding import agent_generator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,6 +31,7 @@ Evaluations = Sequence[Mapping[str, str]]  # the rows of ``evaluations.csv``
 Curve = tuple[list[float], list[float], list[float], list[float]]
 
 TRAP_GAMES = 1_000
+SUFFIXES = (".png", ".svg")
 
 
 @contextmanager
@@ -53,7 +55,7 @@ def figure(file: Path, width: float = 7.0, height: float = 4.2) -> Iterator[Axes
 
 
 def learning_curves(runs: Sequence[Evaluations], file: Path) -> None:
-    """Win share times players by steps of training, for each number of players and yardstick.
+    """Win share times players by steps of training, for each number of players and baseline.
 
     Args:
         runs: evaluations of one run, or of runs that differ in their seeds. The band is the 95 %
@@ -61,7 +63,7 @@ def learning_curves(runs: Sequence[Evaluations], file: Path) -> None:
         file: PNG or SVG.
     """
     with figure(file, width=9) as axes:
-        for players, name in _yardsticks(runs):
+        for players, name in _baselines(runs):
             steps, share, low, high = _curve(runs, players, name)
             line = axes.plot(steps, share, label=f"{players} players against {name}")[0]
             axes.fill_between(steps, low, high, alpha=0.25, color=line.get_color(), linewidth=0)
@@ -112,7 +114,7 @@ def trap_shares(
         (cards in the reserve + 1, 6): the mean over all decisions with so many cards in the
         reserve, by holes; NaN where there was no decision.
     """
-    player, rng = agents.make(agent), np.random.default_rng(seed)
+    player, rng = agents.make(agent), agent_generator(seed, 1)
     variant = Variant(num_players=num_players)
     batch = GameBatch(games, variant, seed=seed)
     cards = int(variant.rules["num_cards"][0])
@@ -163,9 +165,9 @@ def evaluations_of(file: Path) -> list[dict[str, str]]:
         ValueError: it is no such file.
     """
     try:
-        *lines, _ = file.read_text().split("\n")
+        *lines, _ = file.read_text(encoding="utf-8").split("\n")
         rows = list(csv.DictReader(lines))
-        for players, name in _yardsticks([rows]):
+        for players, name in _baselines([rows]):
             _curve([rows], players, name)
         for row in rows:
             float(row["seconds"])
@@ -176,7 +178,7 @@ def evaluations_of(file: Path) -> list[dict[str, str]]:
     return rows
 
 
-def _yardsticks(runs: Sequence[Evaluations]) -> list[tuple[int, str]]:
+def _baselines(runs: Sequence[Evaluations]) -> list[tuple[int, str]]:
     return sorted({(int(row["num_players"]), row["against"]) for run in runs for row in run})
 
 
@@ -211,14 +213,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = build_parser()
     options = parser.parse_args(arguments)
     try:
+        checked_output(options.out, "--out", SUFFIXES)
         if options.what == "curves":
             learning_curves([read_evaluations(run) for run in options.runs], options.out)
         else:
             shares = trap_shares(options.agent, options.num_players, options.seed)
             title = f"{options.num_players} players, all {options.agent}"
             traps_over_a_game(shares, title, options.out)
-    except (ValueError, ImportError) as error:
+    except (ValueError, ImportError, OSError) as error:
         parser.error(str(error))
+    except KeyboardInterrupt:
+        print(f"{parser.prog}: interrupted; {options.out} is not written", file=sys.stderr)
+        return INTERRUPTED
     return 0
 
 

@@ -22,10 +22,10 @@ from alles_kaese_env.core.jit import jit
 
 SEATS = 2
 ITERATIONS_BETWEEN = 16  # two looks at the gap
-MOST_ITERATIONS = 1_000_000
+MOST_ITERATIONS = 1_000_000  # after which plans are what they are
 
 GRADIENT, REGRETS, STRATEGY, PLAN, AVERAGE = range(5)  # what the solver holds by sequence
-NUM_ROOMS = 5
+NUM_ARRAYS = 5
 
 # What is counted of subgames, and says where in the arrays one begins.
 NODES, LEAVES, SETS, SEQUENCES = 0, 1, 2, 4  # the last two by seat
@@ -56,7 +56,7 @@ class Forms(NamedTuple):
 
 
 def new_forms(counts: npt.NDArray[np.int64]) -> Forms:
-    """Room for so much."""
+    """Empty forms of this size."""
     leaves, sets = counts[LEAVES], counts[SETS : SETS + SEATS].max()
     return Forms(
         np.zeros((SEATS, leaves), np.int32),
@@ -129,19 +129,19 @@ def write_plan(sets, strategy, plan):
 
 
 @jit
-def begin_uniform(sets, room):
+def begin_uniform(sets, buffer):
     """Every action of a set is as likely."""
     parents, firsts, sizes = sets
     for k in range(len(parents)):
-        room[STRATEGY, firsts[k] : firsts[k] + sizes[k]] = 1 / sizes[k]
-    write_plan(sets, room[STRATEGY], room[PLAN])
+        buffer[STRATEGY, firsts[k] : firsts[k] + sizes[k]] = 1 / sizes[k]
+    write_plan(sets, buffer[STRATEGY], buffer[PLAN])
 
 
 @jit
-def improve(sets, room):
+def improve(sets, buffer):
     """A step of PCFR+ at every set: the last regret foretells the next one."""
     parents, firsts, sizes = sets
-    gradient, regrets, strategy = room[GRADIENT], room[REGRETS], room[STRATEGY]
+    gradient, regrets, strategy = buffer[GRADIENT], buffer[REGRETS], buffer[STRATEGY]
     for k in range(len(parents) - 1, -1, -1):
         first, last = firsts[k], firsts[k] + sizes[k]
         value = 0.0
@@ -156,16 +156,16 @@ def improve(sets, room):
             total += strategy[sequence]
         for sequence in range(first, last):
             strategy[sequence] = strategy[sequence] / total if total > 0 else 1 / sizes[k]
-    write_plan(sets, strategy, room[PLAN])
+    write_plan(sets, strategy, buffer[PLAN])
 
 
 @jit
-def gap_of(forms, start, sets, worth, rooms):
+def gap_of(forms, start, sets, worth, buffers):
     """The NashConv of the average plans, times the sum of their weights."""
     gap = 0.0
     for seat in range(SEATS):
-        gradient = rooms[seat][GRADIENT]
-        write_gradient(forms, start, seat, worth, rooms[1 - seat][AVERAGE], gradient)
+        gradient = buffers[seat][GRADIENT]
+        write_gradient(forms, start, seat, worth, buffers[1 - seat][AVERAGE], gradient)
         if seat == 1:
             gradient *= -1
         gap += best_value(sets[seat], gradient)
@@ -173,14 +173,13 @@ def gap_of(forms, start, sets, worth, rooms):
 
 
 @jit
-def solve_subgame(forms, start, end, values, tolerance, most_iterations):
+def solve_subgame(forms, start, end, values, tolerance):
     """Plans of both seats of a subgame whose NashConv is at most the tolerance.
 
     Args:
         forms, start, end: the subgame.
         values: of later subgames, for seat 0.
         tolerance: of the NashConv, with these values.
-        most_iterations: after which the plans are what they are.
 
     Returns:
         The average plans of seat 0 and of seat 1, and the number of iterations.
@@ -189,26 +188,26 @@ def solve_subgame(forms, start, end, values, tolerance, most_iterations):
     write_worth(forms, start, end, 0, values, worth)
     numbers = end[SEQUENCES:] - start[SEQUENCES:]
     sets = (part_of(forms, start, end, 0), part_of(forms, start, end, 1))
-    rooms = (np.zeros((NUM_ROOMS, numbers[0])), np.zeros((NUM_ROOMS, numbers[1])))
+    buffers = (np.zeros((NUM_ARRAYS, numbers[0])), np.zeros((NUM_ARRAYS, numbers[1])))
     for seat in range(SEATS):
-        begin_uniform(sets[seat], rooms[seat])
+        begin_uniform(sets[seat], buffers[seat])
     iteration = 0
     weights = 0.0
-    while iteration < most_iterations:
+    while iteration < MOST_ITERATIONS:
         iteration += 1
         weight = np.float64(iteration) ** 2
         weights += weight
         for seat in range(SEATS):
-            room = rooms[seat]
-            write_gradient(forms, start, seat, worth, rooms[1 - seat][PLAN], room[GRADIENT])
+            buffer = buffers[seat]
+            write_gradient(forms, start, seat, worth, buffers[1 - seat][PLAN], buffer[GRADIENT])
             if seat == 1:
-                room[GRADIENT] *= -1
-            improve(sets[seat], room)
-            room[AVERAGE] += weight * room[PLAN]
+                buffer[GRADIENT] *= -1
+            improve(sets[seat], buffer)
+            buffer[AVERAGE] += weight * buffer[PLAN]
         is_time = iteration % ITERATIONS_BETWEEN == 0 or iteration == 1
-        if is_time and gap_of(forms, start, sets, worth, rooms) <= tolerance * weights:
+        if is_time and gap_of(forms, start, sets, worth, buffers) <= tolerance * weights:
             break
-    return rooms[0][AVERAGE] / weights, rooms[1][AVERAGE] / weights, iteration
+    return buffers[0][AVERAGE] / weights, buffers[1][AVERAGE] / weights, iteration
 
 
 @jit
@@ -222,14 +221,14 @@ def respond(forms, start, end, seat, plan, values):
 
 
 @jit
-def solve_subgames(which, forms, starts, best, tolerance, most_iterations):
+def solve_subgames(which, forms, starts, best, tolerance):
     """Solve some subgames, and write what best responses get against the plans that were found.
 
     Args:
         which: their numbers.
         forms, starts: as written.
         best: (2, subgames) what a best response of each seat gets, to be written.
-        tolerance, most_iterations: as in `solve_subgame`.
+        tolerance: as in `solve_subgame`.
 
     Returns:
         The number of iterations, times leaves.
@@ -238,9 +237,7 @@ def solve_subgames(which, forms, starts, best, tolerance, most_iterations):
     work = 0
     for k in range(len(which)):
         start, end = starts[k], starts[k + 1]
-        first, second, iterations = solve_subgame(
-            forms, start, end, values, tolerance, most_iterations
-        )
+        first, second, iterations = solve_subgame(forms, start, end, values, tolerance)
         best[0, which[k]] = respond(forms, start, end, 0, second, best[0])
         best[1, which[k]] = respond(forms, start, end, 1, first, best[1])
         work += iterations * (end[LEAVES] - start[LEAVES])

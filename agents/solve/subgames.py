@@ -1,10 +1,8 @@
-"""From the engine to sequence forms: a small game for two players, cut into subgames.
+"""From the rules to sequence forms: a small game for two players, cut into subgames.
 
 A game is cut at every turn at whose beginning both seats know the same fronts and know that they
-do: from there on it is a game of its own, whose value depends on the record of the engine alone.
+do: from there on it is a game of its own, whose value depends on the game record alone.
 However many ways lead to such a subgame, it is written once.
-
-What is compiled here is not kept on disk: Numba would not renew it when the engine changes.
 """
 
 # Numba infers the types of what is compiled, and np.record has none.
@@ -31,6 +29,7 @@ from agents.solve.sequence_form import (
 )
 from alles_kaese_env import Variant
 from alles_kaese_env.core.jit import jit
+from alles_kaese_env.core.loops import inform
 from alles_kaese_env.core.records import (
     DECISION,
     DIE,
@@ -191,6 +190,7 @@ class Walk(NamedTuple):
         outcomes: the action or outcome of chance to be tried next, (depth,).
         next_sequences: of the seat to move, for the action to be tried next, (depth,).
         num_places: in the trie, (1,).
+        payoffs: of the end of a game, (1, 2).
     """
 
     games: npt.NDArray[Any]
@@ -201,10 +201,26 @@ class Walk(NamedTuple):
     outcomes: npt.NDArray[np.int64]
     next_sequences: npt.NDArray[np.int64]
     num_places: npt.NDArray[np.int64]
+    payoffs: npt.NDArray[np.float64]
+
+
+class Written(NamedTuple):
+    """Subgames as sequence forms, one after the other.
+
+    Attributes:
+        forms: without room for leaves they are only counted.
+        set_games: a game in which the seat to move knows just this, for each information set,
+            (2, sets) GAME; (2, 0) where nobody asks for it.
+        starts: where each subgame begins, (subgames + 1, COUNTS).
+    """
+
+    forms: Forms
+    set_games: npt.NDArray[Any]
+    starts: npt.NDArray[np.int64]
 
 
 def new_walk() -> Walk:
-    """Room for a path."""
+    """An empty path."""
     games, pairs = np.zeros(MOST_EVENTS, GAME), (MOST_EVENTS, SEATS)
     return Walk(
         games,
@@ -215,6 +231,7 @@ def new_walk() -> Walk:
         np.zeros(MOST_EVENTS, np.int64),
         np.zeros(MOST_EVENTS, np.int64),
         np.zeros(1, np.int64),
+        np.zeros((1, SEATS)),
     )
 
 
@@ -317,8 +334,9 @@ def write_leaf(forms, counts, walk, depth, link, payoff):
 
 
 @jit
-def write_set(forms, set_games, counts, walk, depth, first, size):
+def write_set(written, counts, walk, depth, first, size):
     """Count an information set, and write it where there is room."""
+    forms, set_games = written.forms, written.set_games
     seat = np.int64(walk.games[depth].seat)
     at = counts[SETS + seat]
     counts[SETS + seat] += 1
@@ -332,64 +350,66 @@ def write_set(forms, set_games, counts, walk, depth, first, size):
 
 
 @jit
-def enter_set(forms, set_games, start, counts, walk, depth, rules, trie):
-    """Come to a decision: find its information set or begin one."""
+def enter_set(written, k, walk, depth, rules, trie):
+    """Come to a decision of subgame k: find its information set or begin one."""
     game = walk.games[depth]
     seat = np.int64(game.seat)
     key = walk.places[depth, seat] * ALL_TOKENS + OWN_SET + 1
     row = row_of(trie, key)
     if trie[row, 0] == 0:
-        first = counts[SEQUENCES + seat] - start[SEQUENCES + seat]
+        counts = written.starts[k + 1]
+        first = counts[SEQUENCES + seat] - written.starts[k, SEQUENCES + seat]
         trie[row, 0] = key
         trie[row, 1] = first
         bits = legal_actions(game, rules)
         size = 0
         for action in range(NUM_ACTIONS):
             size += bits >> action & 1
-        write_set(forms, set_games, counts, walk, depth, first, size)
+        write_set(written, counts, walk, depth, first, size)
     walk.next_sequences[depth] = trie[row, 1]
 
 
 @jit
-def write_subgame(root, rules, roots, forms, set_games, start, counts, walk, payoffs):
-    """Write the sequence form of the subgame that begins with a game.
+def enter_node(roots, written, k, walk, depth, rules, trie):
+    """Come to a node of subgame k; returns whether a later subgame begins there.
 
-    Args:
-        root: GAME.
-        rules: RULES.
-        roots: the subgames that are known; those that follow are added.
-        forms: to be written; without room for leaves they are only counted.
-        set_games: (2, sets) GAME, a game in which the seat to move knows just this, to be
-            written; (2, 0) where nobody asks for it.
-        start: (COUNTS,) where to write.
-        counts: (COUNTS,) the same, to be moved on to the end.
-        walk: room.
-        payoffs: (1, 2), room.
+    -1 stands for a new subgame for which there is no room.
+    """
+    game, counts = walk.games[depth], written.starts[k + 1]
+    if depth > 0 and game.phase == DIE and is_public(game):
+        forget(game)
+        link = find_root(walk, depth, roots)
+        if link < 0:
+            return -1
+        write_leaf(written.forms, counts, walk, depth, link, 1.0)
+        return 1
+    counts[NODES] += 1
+    if game.phase == OVER:
+        write_payoffs(game, rules, walk.payoffs, 0)
+        write_leaf(written.forms, counts, walk, depth, -1, walk.payoffs[0, 0])
+    elif game.phase == DECISION:
+        enter_set(written, k, walk, depth, rules, trie)
+    return 0
 
-    Returns:
-        False if there was no room for a new subgame.
+
+@jit
+def write_subgame(roots, written, k, walk, rules):
+    """Write subgame k, whose root is the first of the walk; False if there is no room for a root.
+
+    The subgames that follow it are added to the roots.
     """
     trie = np.zeros((64, 2), np.int64)
-    begin(walk, root, counts)
+    counts = written.starts[k + 1]
     depth = np.int64(0)
     while depth >= 0:
-        game = walk.games[depth]
         if walk.outcomes[depth] == 0:
-            if depth > 0 and game.phase == DIE and is_public(game):
-                forget(game)
-                link = find_root(walk, depth, roots)
-                if link < 0:
-                    return False
-                write_leaf(forms, counts, walk, depth, link, 1.0)
+            entered = enter_node(roots, written, k, walk, depth, rules, trie)
+            if entered < 0:
+                return False
+            if entered > 0:
                 depth -= 1
                 continue
-            counts[NODES] += 1
-            if game.phase == OVER:
-                write_payoffs(game, rules, payoffs, 0)
-                write_leaf(forms, counts, walk, depth, -1, payoffs[0, 0])
-            elif game.phase == DECISION:
-                enter_set(forms, set_games, start, counts, walk, depth, rules, trie)
-        choices, possible = choices_of(game, rules)
+        choices, possible = choices_of(walk.games[depth], rules)
         outcome = walk.outcomes[depth]
         while outcome < choices and not possible >> outcome & 1:
             outcome += 1
@@ -405,24 +425,22 @@ def write_subgame(root, rules, roots, forms, set_games, start, counts, walk, pay
 
 
 @jit
-def write_subgames(which, rules, roots, forms, set_games, starts, walk):
-    """Write some subgames, or count them.
-
-    Args:
-        which: their numbers.
-        rules, roots, forms, set_games, walk: as in `write_subgame`.
-        starts: (len(which) + 1, COUNTS) where each of them begins, to be written.
-
-    Returns:
-        How many there was room for.
-    """
-    payoffs = np.zeros((1, SEATS))
+def write_subgames(which, rules, roots, written, walk):
+    """Write the subgames of these numbers, or count them; returns for how many there was room."""
+    starts = written.starts
     for k in range(len(which)):
         starts[k + 1] = starts[k]
-        root, start, counts = roots.games[which[k]], starts[k], starts[k + 1]
-        if not write_subgame(root, rules, roots, forms, set_games, start, counts, walk, payoffs):
+        begin(walk, roots.games[which[k]], starts[k + 1])
+        if not write_subgame(roots, written, k, walk, rules):
             return k
     return len(which)
+
+
+@jit
+def inform_movers(games, rules, masks, views):
+    """What the seat to move of each game sees and may do."""
+    for i in range(len(games)):
+        inform(games[i], rules, np.int64(games[i].seat), masks[i], views[i])
 
 
 # --- All of them ----------------------------------------------------------------------------------
@@ -461,8 +479,8 @@ class Subgames:
         while done < roots.number[0]:
             which = np.arange(done, min(done + AT_ONCE, roots.number[0]))
             starts = np.zeros((len(which) + 1, COUNTS), np.int64)
-            rules = variant.rules[0]
-            counted = write_subgames(which, rules, roots, nothing, no_games, starts, walk)
+            written = Written(nothing, no_games, starts)
+            counted = write_subgames(which, variant.rules[0], roots, written, walk)
             sizes[done : done + counted] = np.diff(starts[: counted + 1], axis=0)
             done += counted
             report("finding subgames", done, int(roots.number[0]))
@@ -482,21 +500,13 @@ class Subgames:
             parts = np.cumsum(self.sizes[level, LEAVES]) // leaves_at_once
             yield np.split(level, np.flatnonzero(np.diff(parts)) + 1)
 
-    def write(
-        self, which: npt.NDArray[np.int64], with_games: bool
-    ) -> tuple[Forms, npt.NDArray[Any], npt.NDArray[np.int64]]:
-        """The sequence forms of some subgames.
-
-        Returns:
-            The forms; a game of each information set, (2, sets) GAME, or (2, 0) without games;
-            and where each subgame begins, (len(which) + 1, COUNTS).
-        """
+    def write(self, which: npt.NDArray[np.int64], with_games: bool) -> Written:
+        """The sequence forms of some subgames, with a game of each information set or without."""
         forms = new_forms(self.sizes[which].sum(axis=0))
         set_games = np.zeros((SEATS, forms.set_sizes.shape[1] if with_games else 0), GAME)
-        starts = np.zeros((len(which) + 1, COUNTS), np.int64)
-        rules = self.variant.rules[0]
-        write_subgames(which, rules, self.roots, forms, set_games, starts, new_walk())
-        return forms, set_games, starts
+        written = Written(forms, set_games, np.zeros((len(which) + 1, COUNTS), np.int64))
+        write_subgames(which, self.variant.rules[0], self.roots, written, new_walk())
+        return written
 
 
 def check(variant: Variant) -> None:

@@ -22,7 +22,7 @@ from agents.arena import __main__ as command
 from agents.arena import matches as arena
 from agents.arena.matches import win_share
 from agents.ppo.agent import PPOAgent
-from alles_kaese_env import GameBatch
+from alles_kaese_env import RULES_VERSION, GameBatch, __version__
 
 COMMAND = "python -m agents.arena"
 
@@ -401,6 +401,105 @@ def test_bad_command_in_a_process():
         agents.names()
         == "random, greedy, reference, heuristic, search:BUDGET, ppo[:RUN], MODULE:NAME[:ARGUMENT]"
     )
+
+
+# --- Outputs -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("option", "file"),
+    [
+        ("--json", "no/such/place/x.json"),
+        ("--csv", "."),
+        ("--plot", "x.unknown"),
+        ("--plot", "no/such/place/x.png"),
+    ],
+)
+def test_outputs_are_checked_before_anything_is_played(option, file, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as exit_:
+        command.main(["random", "reference", "--games", "60", option, file])
+    assert exit_.value.code == 2
+    output, errors = capsys.readouterr()
+    assert output == ""
+    assert_one_line_of_error(errors, COMMAND, f"{option} is {file}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_that_fails_loses_no_other(capsys, tmp_path, monkeypatch):
+    def full(data, file):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(command, "write_json", full)
+    outputs = ["--json", str(tmp_path / "x.json"), "--csv", str(tmp_path / "x.csv")]
+    with pytest.raises(SystemExit) as exit_:
+        command.main(["random", "reference", "--games", "60", *outputs])
+    assert exit_.value.code == 2
+    assert_one_line_of_error(capsys.readouterr().err, COMMAND, "x.json", "no space left")
+    assert [file.name for file in tmp_path.iterdir()] == ["x.csv"]
+
+
+def test_an_interrupted_arena_keeps_the_pairs_played(capsys, tmp_path, monkeypatch):
+    whole = command.all_pairs
+
+    def interrupted(*arguments):
+        pairs = whole(*arguments)
+        yield next(pairs)
+        yield next(pairs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "all_pairs", interrupted)
+    file = tmp_path / "pairs.json"
+    names = ["random", "reference", "greedy"]
+    assert command.main([*names, "--games", "60", "--json", str(file)]) == 130
+    errors = capsys.readouterr().err
+    assert errors == f"{COMMAND}: interrupted; 2 pairs are complete and written to {file}\n"
+    data = json.loads(file.read_text())
+    assert len(data["pairs"]) == 2
+    assert not data["complete"]
+
+
+def test_the_file_says_what_made_it(tmp_path):
+    file = tmp_path / "pairs.json"
+    assert command.main(["random", "--games", "60", "--json", str(file)]) == 0
+    data = json.loads(file.read_text())
+    assert data["complete"]
+    assert (data["version"], data["rules_version"]) == (__version__, RULES_VERSION)
+    assert "commit" in data
+    assert data["command"] == f"{COMMAND} random --num-players 2 --games 60 --seed 0"
+
+
+def test_no_locale_stops_the_arena(tmp_path):
+    """The name of an agent may be the path of a run in any alphabet."""
+    run = tmp_path / "日本"
+    run.mkdir()
+    PPOAgent(random_network()).save(run / "policy.npz")
+    arguments = [f"ppo:{run}", "random", "--games", "20", "--csv", run / "pairs.csv"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LC_ALL", "C")
+        patch.setenv("PYTHONUTF8", "0")
+        patch.setenv("PYTHONCOERCECLOCALE", "0")
+        code, _, errors = run_python("-m", "agents.arena", *arguments)
+    assert (code, errors) == (0, "")
+    assert "日本" in (run / "pairs.csv").read_text(encoding="utf-8")
+
+
+def test_what_an_agent_draws_from_does_not_lead_to_the_deal():
+    seen = []
+
+    class Reader:
+        def act(self, observations, masks, rng):
+            seen.append(rng)
+            return masks.argmax(axis=1)
+
+    win_share(Reader(), Reader(), games=4, seed=123456)
+    for rng in seen:
+        assert rng.bit_generator.seed_seq.entropy != 123456
+        assert rng.bit_generator.state != np.random.default_rng(123456).bit_generator.state
+    again = {str(rng.bit_generator.state) for rng in seen}
+    seen.clear()
+    win_share(Reader(), Reader(), games=4, seed=123456)
+    assert {str(rng.bit_generator.state) for rng in seen} == again
 
 
 # --- Names -------------------------------------------------------------------------------------

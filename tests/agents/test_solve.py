@@ -7,8 +7,9 @@ import pytest
 from agent_tools import assert_one_line_of_error
 
 import agents
-from agents.solve import __main__ as solver
-from agents.solve.__main__ import main, solve
+from agents.solve import solution as solver
+from agents.solve.__main__ import main
+from agents.solve.solution import solve
 from alles_kaese_env import NUM_ACTIONS, OBSERVATION, Variant
 
 TINY = {"traps": (1, 1), "copies": (2, 2), "row_size": 2, "trap_limit": 1}
@@ -168,6 +169,14 @@ def test_an_agent_that_plays_at_random_is_asked_often():
     assert solution.exploited["a"] == pytest.approx(solution.exploited["random"], abs=0.02)
 
 
+def test_what_is_measured_of_an_agent_does_not_depend_on_the_others():
+    variant, reference = Variant(**TINY), agents.make("reference")
+    one = solve(variant, {"a": Gambler(), "b": reference}, draws=5).exploited
+    other = solve(variant, {"b": reference, "a": Gambler()}, draws=5).exploited
+    assert one == other
+    assert one["a"] != solve(variant, {"c": Gambler()}, draws=5).exploited["c"]
+
+
 def test_agents_see_observations_of_the_variant():
     seen = []
 
@@ -251,6 +260,7 @@ def test_command(capsys):
         (["--gap", "0"], ["--gap is 0"]),
         (["--threads", "0"], ["--threads is 0"]),
         (["nobody"], ["agent is 'nobody'"]),
+        (["--save", "/no/such/place/x.npz"], ["--save is /no/such/place/x.npz"]),
     ],
 )
 def test_wrong_use_is_one_line(capsys, options, words):
