@@ -11,9 +11,11 @@ import sys
 from collections.abc import Sequence
 
 from agents import names as agent_names
-from agents.play.__main__ import add_save, check_save, save_game
-from agents.play.table import MOST_PLAYERS, YOU, Table
-from alles_kaese_env.command_line import Parser
+from agents.play.__main__ import add_save, save_game
+from agents.play.table import YOU, Table
+from alles_kaese_env.command_line import INTERRUPTED, Parser
+from alles_kaese_env.core.records import MAX_PLAYERS
+from alles_kaese_env.files import checked_output
 from alles_kaese_env.replay import ALL, PUBLIC
 from alles_kaese_env.viewer.__main__ import show
 
@@ -22,14 +24,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = build_parser()
     options = parser.parse_args(arguments)
-    check_save(parser, options.save)
     try:
+        if options.save:
+            checked_output(options.save, "--save")
         if YOU in options.agents:
             raise ValueError(f"agent is {YOU!r}; allowed: {agent_names()} (you play: agents.play)")
         table = Table(options.agents, options.seed)
     except ValueError as error:
         parser.error(str(error))
-    play_out(table)
+    try:
+        play_out(table)
+    except KeyboardInterrupt:
+        print(f"\n{parser.prog}: interrupted", file=sys.stderr)
+        return save_game(table, options.save, options.view) or INTERRUPTED
     code = save_game(table, options.save, options.view)
     return code or show(
         table.replay(options.view), parser, is_window=options.window, is_playing=True
@@ -49,9 +56,9 @@ def build_parser() -> argparse.ArgumentParser:
         "agents",
         nargs="+",
         metavar="AGENT",
-        help=f"2 to {MOST_PLAYERS}, one for each seat: {agent_names()}",
+        help=f"2 to {MAX_PLAYERS}, one for each seat: {agent_names()}",
     )
-    add("--seed", type=int, help="of cards, dice and agents (another game each time)")
+    add("--seed", type=int, help="random seed of cards, dice and agents (another game each time)")
     add("--window", action="store_true", help="in a window")
     add_save(parser, (PUBLIC, ALL))
     return parser

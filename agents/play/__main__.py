@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agents import names as agent_names
-from agents.play.table import MOST_PLAYERS, YOU, Table
+from agents.play.table import YOU, Table
 from alles_kaese_env.command_line import MISSING, Parser, needs_extra
+from alles_kaese_env.core.records import MAX_PLAYERS
+from alles_kaese_env.files import checked_output
 from alles_kaese_env.replay import ALL, PUBLIC, Perspective, save
 from alles_kaese_env.viewer.view import view_of_replay
 from alles_kaese_env.viewer.words import describe_perspective
@@ -26,8 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = build_parser()
     options = parser.parse_args(arguments)
-    check_save(parser, options.save)
     try:
+        if options.save:
+            checked_output(options.save, "--save")
         table = table_of(options)
     except ValueError as error:
         parser.error(str(error))
@@ -61,10 +64,10 @@ def build_parser() -> argparse.ArgumentParser:
         nargs="+",
         default=["heuristic"],
         metavar="AGENT",
-        help=f"1 to {MOST_PLAYERS - 1}, in turn order after you (heuristic); {agent_names()}",
+        help=f"1 to {MAX_PLAYERS - 1}, in turn order after you (heuristic); {agent_names()}",
     )
     add("--seat", type=int, default=0, help="yours, from 0, which begins (0)")
-    add("--seed", type=int, help="of cards, dice and agents (another game each time)")
+    add("--seed", type=int, help="random seed of cards, dice and agents (another game each time)")
     add("--window", action="store_true", help="in a window, with the mouse")
     add("--delay", type=float, default=SECONDS, help="seconds for a move to be seen (%(default)s)")
     add_save(parser, VIEWS)
@@ -79,7 +82,7 @@ def add_save(parser: argparse.ArgumentParser, views: Sequence[str]) -> None:
 
 
 def table_of(options: argparse.Namespace) -> Table:
-    """The table with the person in its seat and the opponents after it in turn order.
+    """The table with the person in their seat and the opponents after it in turn order.
 
     Raises:
         ValueError: a number or a name is not what is allowed.
@@ -89,6 +92,8 @@ def table_of(options: argparse.Namespace) -> Table:
         raise ValueError(f"--delay is {options.delay}; allowed: 0 to 60 seconds")
     if not 0 <= seat <= len(opponents):
         raise ValueError(f"--seat is {seat}; allowed: a whole number from 0 to {len(opponents)}")
+    if YOU in opponents:
+        raise ValueError(f"--opponents has {YOU!r}; allowed: agents, since you have a seat already")
     after = len(opponents) - seat
     return Table([*opponents[after:], YOU, *opponents[:after]], options.seed)
 
@@ -96,12 +101,6 @@ def table_of(options: argparse.Namespace) -> Table:
 def perspective_of(table: Table, view: str) -> Perspective:
     """What `--view` asks for."""
     return table.seat if view == "own" and table.seat is not None else view
-
-
-def check_save(parser: argparse.ArgumentParser, path: Path | None) -> None:
-    """End the program if the file cannot be written, before anybody has played."""
-    if path is not None and (path.is_dir() or not path.parent.is_dir()):
-        parser.error(f"--save is {path}; allowed: a file in a directory that exists")
 
 
 def save_game(table: Table, path: Path | None, perspective: Perspective) -> int:

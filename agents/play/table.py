@@ -10,13 +10,12 @@ import numpy.typing as npt
 import agents
 from alles_kaese_env import GameBatch, Variant
 from alles_kaese_env.agent import Agent
+from alles_kaese_env.core.records import MAX_PLAYERS
 from alles_kaese_env.replay import PUBLIC, Perspective, Replay
-from alles_kaese_env.seeding import as_seed
+from alles_kaese_env.seeding import agent_generator
 from alles_kaese_env.variant import whole_number
 
 YOU = "you"
-MOST_PLAYERS = 6
-HINT_PLAYOUTS = 400  # for each legal action
 
 
 class Table:
@@ -35,13 +34,15 @@ class Table:
     """
 
     def __init__(self, names: Sequence[str], seed: int | None = None) -> None:
-        whole_number("number of players", len(names), 2, MOST_PLAYERS)
+        whole_number("number of players", len(names), 2, MAX_PLAYERS)
+        if list(names).count(YOU) > 1:
+            raise ValueError(f"{YOU!r} is named more than once; allowed: one person at a table")
         self.names = tuple(names)
         self.seat = names.index(YOU) if YOU in names else None
         self._agents: list[Agent | None] = [
             None if name == YOU else agents.make(name) for name in names
         ]
-        self._rng = np.random.default_rng(as_seed(seed))
+        self._rng = agent_generator(seed, 1)
         self._batch = GameBatch(1, Variant(num_players=len(names)), seed=seed, record=True)
 
     @property

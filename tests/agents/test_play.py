@@ -53,6 +53,17 @@ def test_an_agent_gets_observations_alone_and_cannot_write_into_the_game():
         assert masks.shape == (1, 18)
 
 
+def test_an_agent_cannot_read_the_seed_of_the_deal_from_its_generator():
+    table = Table(["random", "random"], seed=4321)
+    assert table._rng.bit_generator.seed_seq.entropy != 4321
+    assert table._rng.bit_generator.state != np.random.default_rng(4321).bit_generator.state
+
+
+def test_two_people_are_refused():
+    with pytest.raises(ValueError, match="one person at a table"):
+        Table([YOU, YOU])
+
+
 def test_a_hint_changes_nothing_that_comes_later():
     plain, asked = (Table(["random", "random"], seed=4) for _ in range(2))
     while not plain.is_over:
@@ -157,7 +168,7 @@ def test_a_hint_is_what_search_would_do(monkeypatch):
             return np.flatnonzero(masks[0])[-1:]
 
     pytest.importorskip("textual", reason="needs the extra play")
-    monkeypatch.setattr("agents.play.terminal.SearchAgent", Last)
+    monkeypatch.setattr("agents.play.turns.SearchAgent", Last)
 
     async def drive(app, pilot):
         await turn_of_person(app, pilot)
@@ -289,6 +300,9 @@ def test_no_encoding_of_a_terminal_stops_the_viewer(encoding, tmp_path, monkeypa
         ("play", ["--opponents", "nobody"], ["nobody", "heuristic"]),
         ("play", ["--opponents", *["random"] * 6], ["number of players is 7"]),
         ("play", ["--opponents", "random", "--seat", "2"], ["--seat is 2"]),
+        ("play", ["--opponents", "you", "--seat", "1"], ["--opponents has 'you'"]),
+        ("play", ["--opponents", "random", "--save", "."], ["--save is ."]),
+        ("watch", ["random", "random", "--save", "no/such/x.json"], ["--save is no/such/x.json"]),
         ("play", ["--seed", "-1"], ["seed is -1"]),
         ("play", ["--delay", "nan"], ["--delay is nan"]),
         ("play", ["--save", "no/such/place.json"], ["--save is no/such/place.json"]),
