@@ -92,7 +92,7 @@ def _turns_of(replay: Replay) -> Iterator[dict[str, Any]]:
             turn = {"die": event.value + 1}
         elif event.phase == DECISION:
             turn["action"] = describe_action(event.value)
-        elif event.phase == FRONT and event.value is not None:
+        elif event.phase == FRONT:
             turn["front"] = names[event.value]
         elif event.phase == CARD and turn:
             turn.setdefault("cards", []).append(event.value + 1)

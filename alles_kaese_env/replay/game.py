@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from alles_kaese_env.actions import decode_action, describe_action, illegal_action
+from alles_kaese_env.actions import decode_action, illegal_action
 from alles_kaese_env.core.observe import OBSERVATION_RECORD, observe
 from alles_kaese_env.core.records import (
     CARD,
@@ -52,7 +52,7 @@ class Event:
 
     Attributes:
         phase: CARD, DIE, FRONT or DECISION.
-        value: the chance outcome or the action; None for a front that the perspective did not see.
+        value: the chance outcome or the action.
         where: names it in an error.
         first: what its outcomes are counted from: 0 as in the core, 1 as in a file.
     """
@@ -107,7 +107,7 @@ class Replay:
     Args:
         variant: the rules of the game.
         events: its decisions and chance outcomes in the order of the core, whole numbers or
-            `Event`; None for a front that the perspective did not see.
+            `Event`, without the fronts that the perspective did not see.
         perspective: "public" for what everybody saw (I1), a seat for what that seat saw (I2), or
             "all".
         names: who sat on each seat, for people; empty, or one for each.
@@ -127,7 +127,7 @@ class Replay:
     def __init__(
         self,
         variant: Variant,
-        events: Iterable[Event | int | None],
+        events: Iterable[Event | int],
         *,
         perspective: Perspective = ALL,
         names: Sequence[str] = (),
@@ -137,7 +137,7 @@ class Replay:
         self.names = checked_names(variant, names)
         builder = GameBuilder(variant, self.perspective)
         taken, positions = [], []
-        for event in builder.with_hidden_fronts(events):
+        for event in events:
             taken.append(builder.take(event))
             if builder.phase >= DECISION:
                 positions.append(builder.game)
@@ -219,7 +219,7 @@ class Replay:
             inner.take(event)
             # A card that this replay knew already may be new to the other perspective.
             if outer.phase == FRONT and inner.phase != FRONT:
-                yield outer.take(Event(FRONT, None if outer.is_hidden else front))
+                yield outer.take(Event(FRONT, front))
 
     def _read(self) -> tuple[tuple[int, ...], tuple[Turn, ...]]:
         """The deal and the turns, from events and records."""
@@ -232,7 +232,7 @@ class Replay:
                 fronts.append(int(self.games["front"][len(actions), slot]))
                 actions.append(int(event.value))
                 cards.append([])
-            elif event.phase == FRONT and event.value is not None:
+            elif event.phase == FRONT:
                 fronts[-1] = event.value + 1
             elif event.phase == CARD:
                 cards[-1].append(event.value + 1)
@@ -290,19 +290,11 @@ class GameBuilder:
         is_mine = self._perspective in (ALL, int(self._game["seat"]))
         return kind == PEEK and not is_mine
 
-    def with_hidden_fronts(
-        self, events: Iterable[Event | int | None]
-    ) -> Iterator[Event | int | None]:
-        """The events with those fronts between them that a file leaves out."""
-        for event in events:
-            if isinstance(event, Event) and event.phase != FRONT and self.is_hidden:
-                yield Event(FRONT, None)
-            yield event
-        if self.is_hidden:
-            yield Event(FRONT, None)
+    def take(self, event: Event | int) -> Event:
+        """Go on by one event, after a check, and past a front that the perspective does not see.
 
-    def take(self, event: Event | int | None) -> Event:
-        """Go on by one event, after a check; it comes back as the core counts it.
+        Returns:
+            The event as the core counts it.
 
         Raises:
             ValueError: the event is not one that may come now.
@@ -315,8 +307,8 @@ class GameBuilder:
             )
         if self.phase == DECISION:
             self._decide(event)
-        elif self.is_hidden:
-            self._pass_over_front(event)
+            if self.is_hidden:
+                self._pass_over_front(event)
         else:
             event = replace(event, value=self._happen(event), first=0)
         self._blur()
@@ -342,13 +334,7 @@ class GameBuilder:
     def _pass_over_front(self, event: Event) -> None:
         """Another seat looks: any front will do to go on, and none stays in the record."""
         game = self._game
-        action = int(game["action"])
-        if event.value is not None:
-            raise ValueError(
-                f"{event.where} is given; allowed: none, since {describe_action(action)} was not "
-                f"seen from the perspective {self._perspective!r}"
-            )
-        _, slot = decode_action(action)
+        _, slot = decode_action(event.value)
         possible = [k for k in (0, 1) if chance_weight(game, self._rules, k) > 0]
         if not possible:
             raise ValueError(

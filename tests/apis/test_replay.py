@@ -373,7 +373,10 @@ WRONG = {
     "no action": (without("action", 0), "turns[0] has no action"),
     "no such action": (in_turn(0, action="take slot 9"), "turns[0].action is 'take slot 9'"),
     "an action that is a number": (in_turn(0, action=4), "turns[0].action is 4"),
-    "a front of a peek": (lambda p: p["turns"][first(p, PEEK)].update(front="trap"), "is given"),
+    "a front of a peek": (
+        lambda p: p["turns"][first(p, PEEK)].update(front="trap"),
+        "front is a front; allowed now",
+    ),
     "no front of a take": (lambda p: p["turns"][first(p, TAKE)].pop("front"), "a front"),
     "turns missing": (lambda p: p["turns"].pop(3), "due"),
     "turns after the end": (lambda p: p["turns"].append({"die": 1}), "since the game is over"),
