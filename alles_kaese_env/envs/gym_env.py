@@ -62,7 +62,8 @@ class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
             for a window that follows by itself. The last two need the extra ``render``.
         perspective: what `render` shows: None for what the learner may know, "public" for what
             everybody sees, another seat, or "all" for every front that anybody has seen.
-        record: write down every game for `replay`, from the next deal on.
+        record: write down every game for `replay`, from the next deal on; then `render` shows all
+            turns, else the last one.
         **variant: the other fields of `Variant`: traps, copies, row_size, trap_limit, burn.
 
     `reset(seed=...)` takes 0 to 2^64 - 1. `reset(options={"deck": ..., "dice": ...})` deals a
@@ -95,7 +96,6 @@ class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         self.action_space = gymnasium.spaces.Discrete(NUM_ACTIONS)
         self._renderer = Renderer(render_mode, perspective, self.variant)
         self.render_mode = render_mode
-        record = record or render_mode is not None  # to show what was done
         self._games = SingleSeatGames(1, self.variant, opponents, seat, reward, on_illegal, record)
         self._rows = np.zeros(1, np.int64)
         self._action = np.zeros(1, np.int64)

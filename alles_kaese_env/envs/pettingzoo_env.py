@@ -50,7 +50,7 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N80
             for a window that follows by itself. The last two need the extra ``render``.
         perspective: what `render` shows: "public" for what everybody sees, a seat for what it may
             know, or "all" for every front that anybody has seen.
-        record: write down every game for `replay`.
+        record: write down every game for `replay`; then `render` shows all turns, else the last.
         **variant: the other fields of `Variant`: traps, copies, row_size, trap_limit, burn.
 
     `reset` takes the seeds and options of `AllesKaeseEnv.reset`. `step` raises `ValueError` for
@@ -89,7 +89,6 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N80
             agent: gymnasium.spaces.Discrete(NUM_ACTIONS) for agent in self.possible_agents
         }
         self._seat_of = {agent: seat for seat, agent in enumerate(self.possible_agents)}
-        record = record or render_mode is not None  # to show what was done
         self._batch = GameBatch(1, self.variant, record=record)
         self._row = np.zeros(1, np.int64)
         self._action = np.zeros(1, np.int64)

@@ -209,6 +209,30 @@ def test_drawing_is_imported_at_the_first_picture():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.parametrize("api", APIS)
+def test_a_render_mode_alone_records_nothing(api):
+    """All turns are shown of a game that is recorded, the last one of any other."""
+    shown = []
+    for record in (False, True):
+        env = APIS[api](
+            render_mode="ansi", record=record, **({"num_envs": 1} if api == "vector" else {})
+        )
+        env.reset(seed=4)
+        batch = env._batch if api == "aec" else env._games.batch
+        assert (batch.recorder is not None) is record
+        for _ in range(4):
+            action = batch.masks[0].argmax()
+            env.step([action] if api == "vector" else action)
+        text = env.render()[0] if api == "vector" else env.render()
+        lines = text.splitlines()
+        first = next(k for k, line in enumerate(lines) if line.startswith("last"))
+        shown.append(lines[first:])
+    (plain,), recorded = shown
+    assert len(recorded) >= 4
+    words = plain.split()[1:]  # such as: seat 1 took slot 2
+    assert [word for word in recorded[0].split()[1:] if word in words][: len(words)] == words
+
+
 def test_what_viewers_stand_on_imports_none():
     package = Path(alles_kaese_env.__file__).parent
     below = [*package.glob("core/*.py"), *package.glob("replay/*.py"), *package.glob("*.py")]
