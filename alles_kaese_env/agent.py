@@ -2,7 +2,8 @@
 
 The package knows no agents. A distribution that has some names them as entry points of the group
 ``alles_kaese_env.agents``: the name of the agent, and a function that makes it from its full name,
-such as ``search:400``. The agents of this project are named in its ``pyproject.toml``.
+such as ``search:400``. The agents of this project are named in its ``pyproject.toml``; its module
+``agents`` comes with the clone alone, and another distribution installs one of the same name.
 """
 
 from __future__ import annotations
@@ -50,11 +51,14 @@ def load_agent(field: str, opponent: Any) -> Agent | None:
     if not isinstance(opponent, str):
         return checked_agent(field, opponent)
     found = tuple(entry_points(group=GROUP, name=opponent.partition(":")[0]))
+    if not found:
+        return import_agent(opponent, field)
     try:
-        return found[0].load()(opponent) if found else import_agent(opponent, field)
-    except (ImportError, AttributeError) as error:
+        return checked_agent(field, found[0].load()(opponent))
+    except (ImportError, AttributeError, TypeError) as error:
         raise ValueError(
-            f"{field} is {opponent!r}, which cannot be imported ({error}); allowed: {ALLOWED}"
+            f"{field} is {opponent!r}, but {found[0].value} makes no agent here ({error}); install "
+            'the clone with pip install -e ., or name an import path "module:name"'
         ) from None
 
 
@@ -71,6 +75,8 @@ def import_agent(path: str, field: str = "agent") -> Agent:
     """
     module, _, rest = path.partition(":")
     name, colon, argument = rest.partition(":")
+    if not name:
+        raise ValueError(f"{field} is {path!r}; allowed: {ALLOWED}")
     try:
         found = getattr(importlib.import_module(module), name)
         if colon or isinstance(found, type) or not isinstance(found, Agent):

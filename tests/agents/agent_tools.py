@@ -107,8 +107,8 @@ def imports_of(file):
 
 
 def start_python(*arguments, cwd=ROOT):
-    """A fresh interpreter that finds the repository, with its output in pipes."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    """A fresh interpreter that finds the repository and ``cwd``, with its output in pipes."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(cwd)])}
     pipe = subprocess.PIPE
     return subprocess.Popen(
         [sys.executable, *map(str, arguments)],
