@@ -1,4 +1,4 @@
-"""Many games at once, all seats in the caller's hands: the native face."""
+"""Many games at once, where the caller controls every seat: the native API."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ import numpy.typing as npt
 
 from alles_kaese_env.actions import as_whole_numbers, illegal_action
 from alles_kaese_env.core.loops import (
+    Buffers,
     act_games,
-    advance_games,
     chance_games,
     clear_games,
     deal_games,
     first_illegal,
-    inform_games,
+    look_at_games,
     observe_games,
     random_actions,
+    run_chance_games,
     sample_games,
-    try_games,
+    step_games,
 )
 from alles_kaese_env.core.observe import (
     OBSERVATION_RECORD,
@@ -116,8 +117,11 @@ class GameBatch:
         self.masks = np.zeros((num_games, NUM_ACTIONS), bool)
         self.over = np.zeros(num_games, bool)
         self.payoffs = np.zeros((num_games, self.variant.num_players), np.float32)
+        self.illegal = np.zeros(num_games, bool)
+        self.rewards = np.zeros(num_games, np.float32)
+        self.terminated = np.zeros(num_games, bool)
         self._legal = np.zeros(num_games, np.int64)  # the masks as bits
-        self._all_rows = np.arange(num_games)
+        self._all_rows = np.arange(num_games, dtype=np.int64)
         self.script: ScriptedDeal | None = None
         self.recorder = Recorder(num_games) if record else None
         self._pool: ThreadPoolExecutor | None = None
@@ -132,8 +136,8 @@ class GameBatch:
         return f"GameBatch({self.num_games}, {self.variant})"
 
     def __getstate__(self) -> dict[str, Any]:
-        derived = {"_pool": None, "views": None, "stream_records": None, "mask_records": None}
-        return {**self.__dict__, **derived}  # threads and views are neither copied nor pickled
+        # Threads and views of the arrays are neither copied nor pickled.
+        return {**self.__dict__, "_pool": None, "buffers": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -180,7 +184,7 @@ class GameBatch:
         if not self.goes_by_outcomes:
             self._share(which, lambda part: self._advance(which[part], chosen[part]))
             return
-        self.attempt(chosen, which, np.zeros(self.num_games, bool))
+        self.attempt(chosen, which)
         self.look(which)
         if self.autoreset and self.script is None:
             self._deal_what_ended(which[self.over[which]])
@@ -189,7 +193,7 @@ class GameBatch:
         """A random legal action for each row, drawn from the game's stream; 0 where it is over."""
         which = self._rows(rows)
         actions = np.zeros(len(which), np.int64)
-        random_actions(self._legal, self.stream_records, which, actions)
+        random_actions(self.buffers, which, actions)
         return actions
 
     def observe(self, seats: npt.ArrayLike | None = None) -> npt.NDArray[np.float32]:
@@ -292,7 +296,7 @@ class GameBatch:
             raise ValueError(f"rows is {rows!r}; allowed: every number once")
         return which.astype(np.int64)
 
-    # What follows is for faces that stand on a batch: rows are int64 and known to be right.
+    # The methods below trust their caller: rows are int64 and in range.
 
     def checked_state(self, state: State) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint64]]:
         """The games and the streams of a state, if `set_state` may take it; else `ValueError`."""
@@ -307,16 +311,20 @@ class GameBatch:
         return self.script is not None or self.recorder is not None
 
     def _bind(self) -> None:
-        """Make the records that the engine takes in place of some arrays, over their memory."""
-        self.stream_records = as_records(self.streams, STREAM)
-        self.mask_records = as_records(self.masks, MASK)
-        self.views = (
-            self.over,
-            self.payoffs,
-            self.seats,
-            self._legal,
-            self.mask_records,
-            as_records(self.observations, OBSERVATION_RECORD),
+        """Collect the arrays for the compiled loops, which see some of them as records."""
+        self.buffers = Buffers(
+            games=self.games,
+            streams=as_records(self.streams, STREAM),
+            rules=self.variant.rules,
+            seats=self.seats,
+            legal=self._legal,
+            masks=as_records(self.masks, MASK),
+            observations=as_records(self.observations, OBSERVATION_RECORD),
+            over=self.over,
+            payoffs=self.payoffs,
+            illegal=self.illegal,
+            rewards=self.rewards,
+            terminated=self.terminated,
         )
 
     def deal(self, rows: Rows, script: ScriptedDeal | None = None) -> None:
@@ -325,7 +333,7 @@ class GameBatch:
             raise ValueError(f"script is given for {self.num_games} games; allowed: for 1 game")
         self.script = script
         if not self.goes_by_outcomes:
-            deal_games(self.games, self.stream_records, self.variant.rules, rows)
+            deal_games(self.buffers, rows)
             return
         if self.recorder is not None:
             self.recorder.begin(rows)
@@ -334,25 +342,22 @@ class GameBatch:
 
     def check(self, actions: npt.NDArray[np.int64], rows: Rows) -> None:
         """Raise `ValueError` if an action is illegal."""
-        wrong = first_illegal(self._legal, rows, actions)
+        wrong = first_illegal(self.buffers, rows, actions)
         if wrong >= 0:
             row = int(rows[wrong])
             raise illegal_action(int(actions[wrong]), self.masks[row], f" of game {row}")
 
-    def attempt(
-        self, actions: npt.NDArray[np.int64], rows: Rows, illegal: npt.NDArray[np.bool_]
-    ) -> None:
+    def attempt(self, actions: npt.NDArray[np.int64], rows: Rows) -> None:
         """Let the seat to move act in each row, without a look at the games after it.
 
         ``illegal`` (B,) says afterwards where the action was illegal and nothing was changed.
         """
-        args = self.games, self.stream_records, self.variant.rules, rows, actions, illegal
+        act_games(self.buffers, rows, actions)
         if not self.goes_by_outcomes:
-            try_games(*args)
+            run_chance_games(self.buffers, rows)
             return
-        act_games(*args)
         if self.recorder is not None:
-            is_legal = ~illegal[rows]
+            is_legal = ~self.illegal[rows]
             self.recorder.decide(rows[is_legal], actions[is_legal])
         self._run_chance(rows)
 
@@ -367,11 +372,10 @@ class GameBatch:
             self.seats[rows] = self.games["seat"][rows]
         else:
             self.seats[rows] = seats[rows]
-        inform_games(self.games, self.variant.rules, rows, *self.views)
+        look_at_games(self.buffers, rows)
 
     def _advance(self, rows: Rows, actions: npt.NDArray[np.int64]) -> None:
-        rules, autoreset = self.variant.rules, self.autoreset
-        advance_games(self.games, self.stream_records, rules, rows, actions, autoreset, *self.views)
+        step_games(self.buffers, rows, actions, self.autoreset)
 
     def _deal_what_ended(self, rows: Rows) -> None:
         """Deal anew after a look at the end, and keep ``over`` and ``payoffs`` of the end."""
@@ -388,7 +392,7 @@ class GameBatch:
             outcomes = np.zeros(len(rows), np.int64)
             scripted = None if self.script is None else self.script.outcome(self.games[0])
             if scripted is None:
-                sample_games(self.games, self.stream_records, rules, rows, outcomes)
+                sample_games(self.games, self.buffers.streams, rules, rows, outcomes)
             else:
                 outcomes[0] = scripted
             if self.recorder is not None:
@@ -403,7 +407,7 @@ class GameBatch:
         if self._pool is None or self._pool_pid != os.getpid():  # threads do not survive a fork
             self._pool = ThreadPoolExecutor(self.threads - 1)
             self._pool_pid = os.getpid()
-        bounds = np.linspace(0, len(rows), self.threads + 1).astype(int)
+        bounds = np.linspace(0, len(rows), self.threads + 1).astype(np.int64)
         own, *others = map(slice, bounds[:-1], bounds[1:])
         waiting = [self._pool.submit(work, part) for part in others]
         work(own)

@@ -1,4 +1,4 @@
-"""Many games in which one seat learns and opponents play the others: the core of three faces."""
+"""Many games in which one seat learns and opponents play the others."""
 
 from __future__ import annotations
 
@@ -89,14 +89,13 @@ class SingleSeatGames:
         self.reward = one_of("reward", reward, REWARDS)
         self.on_illegal = one_of("on_illegal", on_illegal, ON_ILLEGAL)
         self.seats = np.zeros(num_games, np.int64)
-        self.rewards = np.zeros(num_games, np.float32)
-        self.terminated = np.zeros(num_games, bool)
-        self.illegal = np.zeros(num_games, bool)
+        self.rewards = self.batch.rewards
+        self.terminated = self.batch.terminated
+        self.illegal = self.batch.illegal
         self.rng = np.random.default_rng()
         self.playing = np.zeros(num_games, bool)
         self._is_learners_view = False  # what the batch shows
         self._handed_over = np.zeros(num_games, np.float32)
-        self._opponent_illegal = np.zeros(num_games, bool)  # never set: they are checked before
         self._agents: list[Agent | None] = []
         self._assigned = np.zeros((num_games, players), np.int64)  # places in _agents, by seat
         self._first_new = 0  # the opponents of new games stand in _agents from here on
@@ -183,14 +182,14 @@ class SingleSeatGames:
         if self.on_illegal == "raise":
             batch.check(actions, rows)
         if self._is_random and not batch.goes_by_outcomes:
-            args = batch.games, batch.stream_records, batch.variant.rules, rows, actions
-            outcome = self.rewards, self.terminated
-            step_seats(*args, self.illegal, *batch.views, *outcome)
+            step_seats(batch.buffers, rows, actions)
         else:
-            batch.attempt(actions, rows, self.illegal)
+            batch.attempt(actions, rows)
+            illegal = self.illegal[rows]  # the opponents' actions overwrite it
             self.playing[rows] = False  # until the opponents have played
             self._to_learner(rows)
-            self._reward(rows)
+            self.illegal[rows] = illegal
+            reward_games(batch.buffers, rows)
         if self.reward == "shaped":
             self._spread_reward(rows)
         self.playing[rows] = ~self.terminated[rows]
@@ -232,7 +231,7 @@ class SingleSeatGames:
         for name, array in arrays.items():
             getattr(self, SAVED[name])[:] = array
         self.playing[:] = ~self.terminated
-        self.batch.look(np.arange(len(self.seats)), self.seats)
+        self.batch.look(np.arange(len(self.seats), dtype=np.int64), self.seats)
         self.batch.masks[self.illegal] = False  # as after the step that ended the episode
         self._is_learners_view = True
 
@@ -260,8 +259,7 @@ class SingleSeatGames:
 
     def _deal_once(self, rows: Rows, script: ScriptedDeal | None) -> None:
         if self.seat is None:
-            rules = self.batch.variant.rules
-            draw_seats(self.batch.stream_records, rules, rows, self.seats)
+            draw_seats(self.batch.buffers, rows, self.seats)
         else:
             self.seats[rows] = self.seat
         self._assign(rows)
@@ -286,8 +284,7 @@ class SingleSeatGames:
         batch = self.batch
         self._is_learners_view = False
         if self._is_random and not batch.goes_by_outcomes:
-            args = batch.games, batch.stream_records, batch.variant.rules
-            play_random(*args, rows, self.seats)
+            play_random(batch.buffers, rows, self.seats)
         else:
             while len(waiting := self._waiting(rows)):
                 self._opponents_act(waiting)
@@ -309,27 +306,12 @@ class SingleSeatGames:
             some = rows[which == k]
             actions = as_whole_numbers(self._choose(self._agents[k], some), len(some))
             batch.check(actions, some)
-            batch.attempt(actions, some, self._opponent_illegal)
+            batch.attempt(actions, some)
 
     def _choose(self, agent: Agent | None, rows: Rows) -> npt.NDArray[np.int64]:
         if agent is None:
             return self.batch.random_actions(rows)
         return agent.act(self.batch.observations[rows], self.batch.masks[rows], self.rng)
-
-    def _reward(self, rows: Rows) -> None:
-        """P5: the rewards of the step, and which episodes it ended."""
-        batch = self.batch
-        reward_games(
-            batch.variant.rules,
-            rows,
-            self.seats,
-            self.illegal,
-            batch.over,
-            batch.payoffs,
-            batch.mask_records,
-            self.rewards,
-            self.terminated,
-        )
 
     def _spread_reward(self, rows: Rows) -> None:
         """Hand over the change of the lead, and at the end what is missing to the payoff."""

@@ -26,6 +26,7 @@ BURN_RULES = {
     "turn": BURN_TURN,
     "never": BURN_NEVER,
 }
+BYTE_PLACES = 256 ** np.arange(MAX_HOLES, dtype=np.int64)  # in a word of bytes
 
 
 def whole_number(field: str, value: Any, low: int, high: int) -> int:
@@ -161,7 +162,7 @@ class Variant:
         rules["num_cards"] = len(self.deck)
         rules["copies"] = copies
         rules["fronts"] = fronts.ravel()
-        rules["cheese_word"], rules["traps_word"] = fronts.astype(int) @ 256 ** np.arange(6)
+        rules["cheese_word"], rules["traps_word"] = fronts.astype(np.int64) @ BYTE_PLACES
         rules["per_copy"] = np.divide(1, copies, where=copies > 0, out=0 * copies)
         rules["per_card"] = 1 / len(self.deck)
         rules["per_trap"] = 1 / self.trap_limit

@@ -119,7 +119,7 @@ def rules_loop(games: int, players: int, threads: int) -> Iterator[int]:
     """The compiled rules without mask and observation."""
     batch = GameBatch(games, Variant(num_players=players), seed=0)
     while True:
-        play_blindly(batch.games, batch.stream_records, batch.variant.rules)
+        play_blindly(batch.games, batch.buffers.streams, batch.variant.rules)
         yield games
 
 
@@ -128,7 +128,7 @@ def engine_loop(games: int, players: int, threads: int) -> Iterator[int]:
     batch = GameBatch(games, Variant(num_players=players), seed=0)
     masks = as_records(batch.masks, MASK)
     observations = as_records(batch.observations, OBSERVATION_RECORD)
-    args = batch.games, batch.stream_records, batch.variant.rules, masks, observations
+    args = batch.games, batch.buffers.streams, batch.variant.rules, masks, observations
     while True:
         play_on(*args)
         yield games

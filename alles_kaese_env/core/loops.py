@@ -1,23 +1,23 @@
-"""Loops over many games."""
+"""Loops over many games.
+
+``rows`` (R,) int64 lists the games that a loop is about; ``actions`` and ``outcomes`` (R,) int64
+have an entry for each of them. What only some callers have is an argument of its own: ``games``
+(B,) GAME, ``streams`` (B,) STREAM, ``rules`` (1,) RULES, ``seats`` (B,) int64.
+"""
 
 # Numba infers the types of what is compiled, and np.record has none.
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from alles_kaese_env.core.jit import jit
-from alles_kaese_env.core.observe import (
-    observe,
-)
-from alles_kaese_env.core.records import (
-    DECISION,
-    MAX_SLOTS,
-    NUM_ACTIONS,
-    OVER,
-    TAKE,
-)
+from alles_kaese_env.core.observe import observe
+from alles_kaese_env.core.records import DECISION, MAX_SLOTS, NUM_ACTIONS, OVER, TAKE
 from alles_kaese_env.core.rules import (
     apply_action,
     apply_chance,
@@ -28,14 +28,43 @@ from alles_kaese_env.core.rules import (
     sample_chance,
     write_payoffs,
 )
-from alles_kaese_env.core.streams import (
-    random_below,
-)
-from alles_kaese_env.core.vector import (
-    NTH_BIT,
-    SET_BITS,
-    spread_bits,
-)
+from alles_kaese_env.core.streams import random_below
+from alles_kaese_env.core.vector import NTH_BIT, SET_BITS, spread_bits
+
+
+class Buffers(NamedTuple):
+    """The arrays of B games of P players by the same rules.
+
+    Attributes:
+        games: the records, (B,) GAME.
+        streams: where each game draws from, (B,) STREAM.
+        rules: (1,) RULES.
+        seats: whose observation and mask is written, (B,) int64.
+        legal: the legal actions as bits, (B,) int64.
+        masks: the same as a mask, (B,) MASK.
+        observations: what the seat knows, (B,) OBSERVATION_RECORD.
+        over: whether the last step ended the game, (B,) bool.
+        payoffs: P5 where it did, else 0, (B, P) float32.
+        illegal: where the last action was illegal and changed nothing, (B,) bool.
+        rewards: what one seat gets for its last step, (B,) float32.
+        terminated: whether that step was its last, (B,) bool.
+    """
+
+    games: npt.NDArray[Any]
+    streams: npt.NDArray[Any]
+    rules: npt.NDArray[Any]
+    seats: npt.NDArray[np.int64]
+    legal: npt.NDArray[np.int64]
+    masks: npt.NDArray[Any]
+    observations: npt.NDArray[Any]
+    over: npt.NDArray[np.bool_]
+    payoffs: npt.NDArray[np.float32]
+    illegal: npt.NDArray[np.bool_]
+    rewards: npt.NDArray[np.float32]
+    terminated: npt.NDArray[np.bool_]
+
+
+# --- One game ------------------------------------------------------------------------------
 
 
 @jit
@@ -49,14 +78,6 @@ def random_action(legal, stream):
     return (kinds - 1 + second) * MAX_SLOTS + NTH_BIT[slots, ticket - second * number]
 
 
-#
-# ``games`` (games,) GAME, ``streams`` (games,) STREAM, ``masks`` (games,) MASK and ``views``
-# (games,) OBSERVATION lie side by side, and so do ``legal``, ``seats`` (games,) int64, ``over``,
-# ``illegal``, ``terminated`` (games,) bool, ``rewards`` (games,) and ``payoffs`` (games,
-# num_players) float32; ``rules`` is (1,) RULES. ``rows`` lists the games that a loop is about;
-# ``actions`` and ``outcomes`` have an entry for each of them.
-
-
 @jit
 def deal(game, rules, stream):
     """S1: a new game, up to its first decision."""
@@ -66,7 +87,7 @@ def deal(game, rules, stream):
 
 @jit
 def inform(game, rules, seat, mask, observation):
-    """The legal actions, as bits and as a mask, and what the seat knows."""
+    """Write the mask of the legal actions and what the seat knows; the actions as bits."""
     legal = legal_actions(game, rules)
     spread_bits(legal, mask.legal, NUM_ACTIONS)
     observe(game, rules, seat, observation)
@@ -74,20 +95,31 @@ def inform(game, rules, seat, mask, observation):
 
 
 @jit
-def settle_payoffs(games, rules, i, over, payoffs):
+def settle(buffers, i):
     """P5: whether game i is over, and its payoffs; zeros while it goes on."""
-    over[i] = games[i].phase == OVER
+    game, rules = buffers.games[i], buffers.rules[0]
+    buffers.over[i] = game.phase == OVER
     for seat in range(rules.num_players):
-        payoffs[i, seat] = 0
-    if over[i]:
-        write_payoffs(games[i], rules, payoffs, i)
+        buffers.payoffs[i, seat] = 0
+    if buffers.over[i]:
+        write_payoffs(game, rules, buffers.payoffs, i)
 
 
 @jit
-def deal_games(games, streams, rules, rows):
-    """A new game in each row."""
+def look(buffers, i):
+    """What the seat of game i knows and may do."""
+    game, rules, seat = buffers.games[i], buffers.rules[0], buffers.seats[i]
+    buffers.legal[i] = inform(game, rules, seat, buffers.masks[i], buffers.observations[i])
+
+
+# --- Beginning -----------------------------------------------------------------------------
+
+
+@jit
+def deal_games(buffers, rows):
+    """Deal a new game in each row."""
     for i in rows:
-        deal(games[i], rules[0], streams[i])
+        deal(buffers.games[i], buffers.rules[0], buffers.streams[i])
 
 
 @jit
@@ -98,127 +130,75 @@ def clear_games(games, rules, rows):
 
 
 @jit
-def first_illegal(legal, rows, actions):
-    """The first k where actions[k] is not among the legal ones of rows[k], -1 if there is none."""
+def draw_seats(buffers, rows, seats):
+    """S3: a random seat seats[i] for each row i."""
+    for i in rows:
+        seats[i] = random_below(buffers.streams[i], buffers.rules[0].num_players)
+
+
+# --- Stepping ------------------------------------------------------------------------------
+
+
+@jit
+def random_actions(buffers, rows, actions):
+    """Write one of the legal actions of each row, at random; 0 where there is none."""
+    for k in range(len(rows)):
+        legal = buffers.legal[rows[k]]
+        actions[k] = random_action(legal, buffers.streams[rows[k]]) if legal else 0
+
+
+@jit
+def first_illegal(buffers, rows, actions):
+    """The first k where actions[k] is illegal in rows[k], -1 if there is none."""
     for k in range(len(rows)):
         action = actions[k]
-        if action < 0 or action >= NUM_ACTIONS or not legal[rows[k]] >> action & 1:
+        if action < 0 or action >= NUM_ACTIONS or not buffers.legal[rows[k]] >> action & 1:
             return k
     return -1
 
 
 @jit
-def advance_games(
-    games, streams, rules, rows, actions, is_autoreset, over, payoffs, seats, legal, masks, views
-):
-    """Carry out legal actions, let chance happen, settle and deal anew what ended, and look."""
-    for k in range(len(rows)):
-        i = rows[k]
-        apply_action(games[i], rules[0], actions[k])
-        run_chance(games[i], rules[0], streams[i])
-        settle_payoffs(games, rules[0], i, over, payoffs)
-        if over[i] and is_autoreset:
-            deal(games[i], rules[0], streams[i])
-        seats[i] = games[i].seat
-        legal[i] = inform(games[i], rules[0], seats[i], masks[i], views[i])
+def step_games(buffers, rows, actions, is_autoreset):
+    """Carry out legal actions up to the next decisions, and look at the games.
 
-
-@jit
-def inform_games(games, rules, rows, over, payoffs, seats, legal, masks, views):
-    """All that `advance_games` writes, for games that seats[i] looks at as they are."""
-    for i in rows:
-        settle_payoffs(games, rules[0], i, over, payoffs)
-        legal[i] = inform(games[i], rules[0], seats[i], masks[i], views[i])
-
-
-@jit
-def try_games(games, streams, rules, rows, actions, illegal):
-    """Carry out actions and let chance happen; illegal[i] is set where nothing was changed."""
-    for k in range(len(rows)):
-        i = rows[k]
-        illegal[i] = not legal_actions(games[i], rules[0]) >> actions[k] & 1
-        if not illegal[i]:
-            apply_action(games[i], rules[0], actions[k])
-            run_chance(games[i], rules[0], streams[i])
-
-
-@jit
-def play_random(games, streams, rules, rows, seats):
-    """Let every seat but seats[i] act at random until it is that seat's turn or the end."""
-    for i in rows:
-        while games[i].phase == DECISION and games[i].seat != seats[i]:
-            legal = legal_actions(games[i], rules[0])
-            apply_action(games[i], rules[0], random_action(legal, streams[i]))
-            run_chance(games[i], rules[0], streams[i])
-
-
-@jit
-def reward_games(rules, rows, seats, illegal, over, payoffs, masks, rewards, terminated):
-    """P5: what seat seats[i] gets for its last step in each row, and whether it was the last.
-
-    An illegal action ends the seat's episode with the payoff of a lost game.
+    With ``is_autoreset`` a game that ends is dealt anew.
     """
-    for i in rows:
-        terminated[i] = over[i] or illegal[i]
-        rewards[i] = lost_payoff(rules[0]) if illegal[i] else payoffs[i, seats[i]]
-        if illegal[i]:
-            spread_bits(0, masks[i].legal, NUM_ACTIONS)
-
-
-@jit
-def step_seats(
-    games,
-    streams,
-    rules,
-    rows,
-    actions,
-    illegal,
-    over,
-    payoffs,
-    seats,
-    legal,
-    masks,
-    views,
-    rewards,
-    terminated,
-):
-    """Let seat seats[i] of each row act, and the others at random up to its next turn."""
-    try_games(games, streams, rules, rows, actions, illegal)
-    play_random(games, streams, rules, rows, seats)
-    inform_games(games, rules, rows, over, payoffs, seats, legal, masks, views)
-    reward_games(rules, rows, seats, illegal, over, payoffs, masks, rewards, terminated)
-
-
-@jit
-def random_actions(legal, streams, rows, actions):
-    """One of the legal actions of each row, at random; 0 where there is none."""
-    for k in range(len(rows)):
-        bits = legal[rows[k]]
-        actions[k] = random_action(bits, streams[rows[k]]) if bits else 0
-
-
-@jit
-def draw_seats(streams, rules, rows, seats):
-    """S3: a random seat seats[i] for each row i."""
-    for i in rows:
-        seats[i] = random_below(streams[i], rules[0].num_players)
-
-
-@jit
-def act_games(games, streams, rules, rows, actions, illegal):
-    """`try_games`, but chance is up to the caller."""
     for k in range(len(rows)):
         i = rows[k]
-        illegal[i] = not legal_actions(games[i], rules[0]) >> actions[k] & 1
-        if not illegal[i]:
-            apply_action(games[i], rules[0], actions[k])
+        game, rules, stream = buffers.games[i], buffers.rules[0], buffers.streams[i]
+        apply_action(game, rules, actions[k])
+        run_chance(game, rules, stream)
+        settle(buffers, i)
+        if buffers.over[i] and is_autoreset:
+            deal(game, rules, stream)
+        buffers.seats[i] = game.seat
+        look(buffers, i)
 
 
 @jit
-def chance_games(games, rules, rows, outcomes):
-    """Let chance have these outcomes."""
+def look_at_games(buffers, rows):
+    """Bring all that follows from the records up to date, for the seats that look."""
+    for i in rows:
+        settle(buffers, i)
+        look(buffers, i)
+
+
+@jit
+def act_games(buffers, rows, actions):
+    """Carry out the actions that are legal; chance is up to the caller."""
     for k in range(len(rows)):
-        apply_chance(games[rows[k]], rules[0], outcomes[k])
+        i = rows[k]
+        game, rules = buffers.games[i], buffers.rules[0]
+        buffers.illegal[i] = not legal_actions(game, rules) >> actions[k] & 1
+        if not buffers.illegal[i]:
+            apply_action(game, rules, actions[k])
+
+
+@jit
+def run_chance_games(buffers, rows):
+    """Let chance happen up to the next decisions."""
+    for i in rows:
+        run_chance(buffers.games[i], buffers.rules[0], buffers.streams[i])
 
 
 @jit
@@ -229,7 +209,56 @@ def sample_games(games, streams, rules, rows, outcomes):
 
 
 @jit
-def observe_games(games, rules, seats, views):
+def chance_games(games, rules, rows, outcomes):
+    """Let chance have these outcomes."""
+    for k in range(len(rows)):
+        apply_chance(games[rows[k]], rules[0], outcomes[k])
+
+
+# --- One seat learns -----------------------------------------------------------------------
+
+
+@jit
+def play_random(buffers, rows, seats):
+    """Let every seat but seats[i] act at random until it is that seat's turn or the end."""
+    rules = buffers.rules[0]
+    for i in rows:
+        game, stream = buffers.games[i], buffers.streams[i]
+        while game.phase == DECISION and game.seat != seats[i]:
+            apply_action(game, rules, random_action(legal_actions(game, rules), stream))
+            run_chance(game, rules, stream)
+
+
+@jit
+def reward_games(buffers, rows):
+    """P5: what the seat gets for its last step, and whether it was the last.
+
+    An illegal action ends the seat's episode with the payoff of a lost game.
+    """
+    for i in rows:
+        is_illegal = buffers.illegal[i]
+        buffers.terminated[i] = buffers.over[i] or is_illegal
+        lost = lost_payoff(buffers.rules[0])
+        buffers.rewards[i] = lost if is_illegal else buffers.payoffs[i, buffers.seats[i]]
+        if is_illegal:
+            spread_bits(0, buffers.masks[i].legal, NUM_ACTIONS)
+
+
+@jit
+def step_seats(buffers, rows, actions):
+    """Let the seat of each row act, and the others at random up to its next turn."""
+    act_games(buffers, rows, actions)
+    run_chance_games(buffers, rows)
+    play_random(buffers, rows, buffers.seats)
+    look_at_games(buffers, rows)
+    reward_games(buffers, rows)
+
+
+# --- Observing -----------------------------------------------------------------------------
+
+
+@jit
+def observe_games(games, rules, seats, observations):
     """What seat seats[i] knows of each game i."""
     for i in range(len(games)):
-        observe(games[i], rules[0], seats[i], views[i])
+        observe(games[i], rules[0], seats[i], observations[i])

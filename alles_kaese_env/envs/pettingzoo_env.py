@@ -92,7 +92,6 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N80
         self._batch = GameBatch(1, self.variant, record=record)
         self._row = np.zeros(1, np.int64)
         self._action = np.zeros(1, np.int64)
-        self._illegal = np.zeros(1, bool)
         self.agents: list[str] = []
 
     def observation_space(self, agent: str) -> gymnasium.spaces.Dict:
@@ -134,7 +133,7 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N80
             return
         self._action[0] = as_action(action)
         self._batch.check(self._action, self._row)
-        self._batch.attempt(self._action, self._row, self._illegal)
+        self._batch.attempt(self._action, self._row)
         self._batch.look(self._row)
         self._cumulative_rewards[agent] = 0.0
         if self._batch.over[0]:

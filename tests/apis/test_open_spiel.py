@@ -15,13 +15,11 @@ from alles_kaese_env.core.loops import (
 )
 from alles_kaese_env.core.records import (
     DECISION,
-    STREAM,
 )
 from alles_kaese_env.core.rules import (
     chance_weight,
     num_chance_outcomes,
 )
-from alles_kaese_env.game_batch import as_records
 
 pyspiel = pytest.importorskip("pyspiel", reason="OpenSpiel is not installed (extra openspiel)")
 
@@ -102,10 +100,8 @@ def test_random_games_are_those_of_the_engine(players):
                 assert state.legal_actions() == np.flatnonzero(batch.masks[0]).tolist()
                 assert np.array_equal(state.observation_tensor(), batch.observations[0])
                 outcome = choose(state, rng)
-                illegal = np.zeros(1, bool)
-                streams = as_records(batch.streams, STREAM)
-                act_games(batch.games, streams, rules, rows, np.array([outcome]), illegal)
-                assert not illegal[0]
+                act_games(batch.buffers, rows, np.array([outcome]))
+                assert not batch.illegal[0]
             state.apply_action(outcome)
         batch.look(rows)
         assert batch.over[0]

@@ -146,7 +146,7 @@ import re
 import warnings
 import llvmlite.binding as llvm
 from alles_kaese_env import GameBatch
-from alles_kaese_env.core.loops import advance_games
+from alles_kaese_env.core.loops import step_games
 
 warnings.simplefilter("ignore")  # of Numba, that it does not keep what is not optimised
 batch = GameBatch(2, seed=0, autoreset=True)
@@ -154,7 +154,7 @@ batch.step(batch.random_actions())
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()
 target = llvm.Target.from_triple("aarch64-linux-gnu")
-(code,) = advance_games.inspect_llvm().values()
+(code,) = step_games.inspect_llvm().values()
 for wrong in (r'target (triple|datalayout) = ".*"', r'"target-(cpu|features)"="[^"]*"'):
     code = re.sub(wrong, "", code)
 module = llvm.parse_assembly(code)

@@ -43,7 +43,6 @@ def walk(variant, seed, plies=60):
     rng = np.random.default_rng(seed)
     batch = GameBatch(1, variant, seed=seed)
     rules, rows = variant.rules, np.zeros(1, np.int64)
-    illegal = np.zeros(1, bool)
     clear_games(batch.games, rules, rows)
     for _ in range(plies):
         phase = batch.games["phase"][0]
@@ -52,9 +51,8 @@ def walk(variant, seed, plies=60):
         if phase == DECISION:
             legal = legal_actions(batch.games[0], rules[0])
             action = rng.choice([a for a in range(NUM_ACTIONS) if legal >> a & 1])
-            args = batch.games, batch.stream_records, rules, rows
-            act_games(*args, np.array([action]), illegal)
-            assert not illegal[0]
+            act_games(batch.buffers, rows, np.array([action]))
+            assert not batch.illegal[0]
             continue
         yield batch.games
         weights = np.array(weights_of(batch.games, rules))
