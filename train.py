@@ -8,10 +8,15 @@ INSTALL = 'pip install -e ".[train]"'
 def main() -> int:
     """Run the training command; returns its exit code."""
     try:
-        from agents.ppo.run import main as run
+        from agents.ppo.command import main as run
     except ImportError as error:
-        print(f"train.py needs {error.name}; install it with: {INSTALL}", file=sys.stderr)
+        what = error.name
+        if what in ("agents", "alles_kaese_env"):  # python -I does not look beside the script
+            what = f"the directory {what} beside it, which Python does not find"
+        print(f"train.py needs {what}; install it with: {INSTALL}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     return run()
 
 

@@ -14,17 +14,16 @@ import json
 import statistics
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import ray
 from ray.cluster_utils import Cluster
+from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.execution.rollout_ops import synchronous_parallel_sample
-from stable_baselines3.common.logger import Logger
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-from agents.ppo.config import Config
-from agents.ppo.rllib import Learner
+from agents.ppo.options import Config
+from agents.ppo.rllib import algorithm_config, steps_of
 
 MEMORY = 200_000_000  # bytes of each node for what goes from process to process
 
@@ -47,27 +46,26 @@ def measure(config: Config, runners: int, rounds: int) -> Result:
     for _ in range(runners):
         cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
     ray.init(address=cluster.address, log_to_driver=False)
-    learner = Learner(config, runners, Logger(None, []))
+    algorithm = algorithm_config(replace(config, num_env_runners=runners)).build_algo()
     playing, training = [], []
     try:
-        learner.build()
-        learner.learn()
+        algorithm.train()
         for _ in range(rounds):
-            before, started = learner.num_timesteps, time.perf_counter()
-            learner.learn()
-            made = learner.num_timesteps - before
+            before, started = steps_of(algorithm), time.perf_counter()
+            algorithm.train()
+            made = steps_of(algorithm) - before
             training.append(made / (time.perf_counter() - started))
-            playing.append(made / play(learner))
+            playing.append(made / play(algorithm))
     finally:
-        learner.close()
+        algorithm.stop()
         ray.shutdown()
         cluster.shutdown()
     return Result(runners, statistics.median(playing), statistics.median(training))
 
 
-def play(learner: Learner) -> float:
-    """Seconds that the runners take for a rollout, side by side, as an update asks for it."""
-    config, group = learner.algorithm.config, learner.algorithm.env_runner_group
+def play(algorithm: Algorithm) -> float:
+    """Seconds that the runners take for a rollout in parallel, as an update asks for it."""
+    config, group = algorithm.config, algorithm.env_runner_group
     started = time.perf_counter()
     synchronous_parallel_sample(
         worker_set=group,

@@ -25,13 +25,13 @@ import numpy.typing as npt
 import torch
 from sb3_contrib import MaskablePPO
 from stable_baselines3.common.callbacks import BaseCallback
-from training import stock_model
+from training import measure_speed, stock_model
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 import agents
 from agents.arena.matches import win_share
-from agents.ppo.config import Config
-from agents.ppo.run import measure_speed, new_model, use_threads
+from agents.ppo.options import Config
+from agents.ppo.sb3 import new_model, use_threads
 from agents.ppo.self_play import SelfPlay, games_of
 
 GAMES = 20_000

@@ -1,11 +1,12 @@
 """Where the time of a PPO run goes, and how many steps a second it makes.
 
 Example:
-    python benchmarks/training.py --num-envs 256 1024 --threads 1 2 --stock --json training.json
+    python benchmarks/training.py --num-envs 256 1024 --threads 1 2 --default-sb3 --json out.json
 
 Each line is a run of ``train.py``'s learner without its evaluations, after a first rollout and
-update that are not counted. ``--stock`` adds the usual way: MaskablePPO with default
-hyperparameters on eight single games in a DummyVecEnv, against random opponents, in the same run.
+update that are not counted. ``--default-sb3`` adds what one would write without this project:
+MaskablePPO with default hyperparameters on eight single games in a DummyVecEnv, against random
+opponents, in the same run.
 """
 
 from __future__ import annotations
@@ -25,9 +26,8 @@ import torch
 from sb3_contrib import MaskablePPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-from agents.ppo.config import Config
-from agents.ppo.run import new_model, use_threads
+from agents.ppo.options import Config
+from agents.ppo.sb3 import new_model, use_threads
 from agents.ppo.self_play import SelfPlay, games_of
 
 PARTS = ("environment", "opponents", "policy forward", "update")
@@ -103,6 +103,11 @@ def self_play(config: Config, steps: int) -> Run:
         )
 
 
+def measure_speed(config: Config) -> float:
+    """Decisions of the learner a second, from a second rollout and update."""
+    return self_play(config, config.num_envs * config.n_steps).steps_per_s
+
+
 def stock_model(num_players: int, opponents: Any = "random", seed: int = 0) -> MaskablePPO:
     """Default hyperparameters on eight single games."""
     arguments: dict[str, Any] = {"num_players": num_players, "opponents": opponents}
@@ -110,11 +115,11 @@ def stock_model(num_players: int, opponents: Any = "random", seed: int = 0) -> M
     return MaskablePPO("MlpPolicy", venv, seed=seed, device="cpu")
 
 
-def stock(num_players: int, threads: int, steps: int) -> Run:
-    """The usual way."""
+def default_sb3(num_players: int, threads: int, steps: int) -> Run:
+    """Default SB3."""
     torch.set_num_threads(threads)
     model = stock_model(num_players)
-    return measure("stock", model, model.get_env(), steps)
+    return measure("default SB3", model, model.get_env(), steps)
 
 
 def main() -> int:
@@ -128,7 +133,7 @@ def main() -> int:
     parser.add_argument("--num-players", type=int, default=2, choices=range(2, 7))
     parser.add_argument("--opponents", nargs="+", default=["pool", "random"])
     parser.add_argument("--steps", type=int, default=300_000)
-    parser.add_argument("--stock", action="store_true", help="measure the usual way too")
+    parser.add_argument("--default-sb3", action="store_true", help="measure default SB3 too")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     if min(*options.num_envs, *options.threads, options.steps) < 1:
@@ -146,13 +151,13 @@ def main() -> int:
                 )
                 runs.append(self_play(config, options.steps))
                 print_run(runs[-1])
-        if options.stock:
-            runs.append(stock(options.num_players, threads, 16_384))
+        if options.default_sb3:
+            runs.append(default_sb3(options.num_players, threads, 16_384))
             print_run(runs[-1])
             for run in runs[:-1]:
                 if run.threads == threads:
                     ratio = run.steps_per_s / runs[-1].steps_per_s
-                    print(f"{run.name}, {run.num_envs} games: {ratio:.1f} x stock")
+                    print(f"{run.name}, {run.num_envs} games: {ratio:.1f} x default SB3")
     if options.json:
         options.json.write_text(json.dumps({"runs": [asdict(run) for run in runs]}, indent=2))
     return 0

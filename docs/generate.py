@@ -12,6 +12,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from agents.arena.matches import Score, ratings
+from agents.ppo.options import options_table
 from alles_kaese_env import OBSERVATION
 
 DOCS = Path(__file__).parent
@@ -224,10 +225,24 @@ def with_interval(share: float, low: float, high: float) -> str:
     return f"{share:.3f} ({low:.3f} to {high:.3f})"
 
 
+def options_page() -> str:
+    """What a training run can be told."""
+    return f"""# Training options
+
+What `python train.py --algo ppo` takes beside `--out DIRECTORY`, the directory of the new run
+(otherwise `runs/ppo-...`), and `--resume RUN`, which continues a run.
+
+This page is written by `python docs/generate.py`.
+
+{options_table()}
+"""
+
+
 PAGES = {
     "observation.md": observation_page,
     "leaderboard.md": leaderboard_page,
     "good_play.md": good_play_page,
+    "training_options.md": options_page,
 }
 
 

@@ -16,9 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alles_kaese_env import NUM_ACTIONS, OBSERVATION, OBSERVATION_VERSION, RULES_VERSION
-from alles_kaese_env.core.records import (
-    MAX_SLOTS,
-)
+from alles_kaese_env.core.records import MAX_SLOTS
 from alles_kaese_env.files import read_arrays, reading, replacing
 
 Weights = Mapping[str, npt.NDArray[np.float32]]

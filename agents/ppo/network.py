@@ -1,4 +1,4 @@
-"""The network that `agents.ppo.SlotNetwork` plays, as a policy of sb3-contrib that can be trained.
+"""The network that `agents.ppo.agent.SlotBody` plays, as a policy of sb3-contrib to be trained.
 
 The slots of the row are alike, so every slot goes through the same weights (deep sets: Zaheer et
 al. 2017): whatever holds for one slot is learned for all six, and permuting the row permutes the
@@ -15,11 +15,9 @@ from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
 from torch import nn
 
-from agents.ppo.agent import TABLE_FIELDS, split
+from agents.ppo.agent import TABLE_FIELDS, PolicyNetwork, split
 from alles_kaese_env import NUM_ACTIONS, OBSERVATION
-from alles_kaese_env.core.records import (
-    MAX_SLOTS,
-)
+from alles_kaese_env.core.records import MAX_SLOTS
 
 SLOT_UNITS = 32  # of a slot, before and after it is joined with the table
 SCALES = {  # of inputs that vary much less than the others; see docs/training.md
@@ -105,3 +103,12 @@ class SlotPolicy(MaskableActorCriticPolicy):
         by_slot = self.action_net(latent_pi)
         logits = by_slot.transpose(1, 2).reshape(-1, NUM_ACTIONS)  # actions are kind x slot
         return self.action_dist.proba_distribution(action_logits=logits)
+
+
+NETWORKS = {"slots": SlotPolicy, "mlp": MaskableActorCriticPolicy}
+
+
+def network_of(policy: nn.Module) -> PolicyNetwork:
+    """A frozen copy of a policy."""
+    state = policy.state_dict()
+    return PolicyNetwork({name: tensor.cpu().numpy().copy() for name, tensor in state.items()})

@@ -1,90 +1,59 @@
 """PPO of Ray RLlib by self-play, on one machine or on a cluster: ``train.py --engine rllib``.
 
-The network is that of the other engine, weight by weight, and so are evaluations, report and run
-directory. What differs is who learns: here all seats of a game play the present policy, and the
-decisions of all of them train it.
+The network is that of the other training backend, weight by weight, and so are evaluations, report
+and run directory. All seats of a game play the present policy, and the decisions of all of them
+train it; against a fixed agent the learner has one seat.
+
+Checkpoints are those of RLlib, which unpickles them: resume only runs that you trust.
 """
 
 from __future__ import annotations
 
-import argparse
+import json
 import logging
-import pickle
-import shlex
+import sys
 import zlib
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import gymnasium
 import numpy as np
 import ray
 import torch
-import tree
+from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.apis import ValueFunctionAPI
 from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
 from ray.rllib.core.rl_module.rl_module import RLModule, RLModuleSpec
 from ray.rllib.core.rl_module.torch import TorchRLModule
 from ray.rllib.utils.torch_utils import FLOAT_MIN
-from rich.console import Console
-from stable_baselines3.common.logger import Logger
+from ray.tune.utils import flatten_dict
+from torch.utils.tensorboard import SummaryWriter
 
 import agents
-from agents.ppo import run as training
-from agents.ppo.callbacks import Checkpoints, Evaluation, ProgressBar, save
-from agents.ppo.checkpoint import only_run
-from agents.ppo.config import Config, RunDirectory
+from agents.ppo.agent import PolicyNetwork, PPOAgent
+from agents.ppo.evaluation import Evaluator, Speed, report
+from agents.ppo.network import NETWORKS
+from agents.ppo.options import Config
+from agents.ppo.run_directory import RunDirectory, RunError
+from agents.ppo.sb3 import use_threads
 from alles_kaese_env import NUM_ACTIONS, OBSERVATION
+from alles_kaese_env.command_line import progress
 from alles_kaese_env.envs.rllib import AllesKaeseMultiAgentEnv
 
 LEARNER, OPPONENT = "learner", "opponent"  # modules
-OPTIMIZER = f"{LEARNER}_default_optimizer"  # as RLlib names it
 OBJECT_STORE = 200_000_000  # bytes on a machine of its own; a rollout of 32,768 decisions is 40 MB
 MAX_GRAD_NORM, VALUE_WEIGHT = 0.5, 0.5  # as MaskablePPO has them
-METRICS = ("policy_loss", "vf_loss", "entropy", "vf_explained_var", "total_loss")
-
-
-# --- The command line --------------------------------------------------------------------------
-
-
-def check(config: Config, num_env_runners: int) -> None:
-    """Raise `ValueError` for the first option that is not what this engine allows."""
-    if not 0 <= num_env_runners <= config.num_envs:
-        raise ValueError(
-            f"--num-env-runners is {num_env_runners}; allowed: 0 to --num-envs, {config.num_envs}"
-        )
-    if len(config.num_players) > 1:
-        counts = " ".join(map(str, config.num_players))
-        raise ValueError(f"--num-players is {counts}; allowed with --engine rllib: one number")
-    if config.opponents == "pool":
-        raise ValueError("--opponents is pool; allowed with --engine rllib: self, or an agent")
-    if config.reward != "win":
-        raise ValueError(f"--reward is {config.reward}; allowed with --engine rllib: win")
-
-
-def run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
-    """What ``train.py --engine rllib`` does; returns its exit code."""
-    runners = 1 if options.num_env_runners is None else options.num_env_runners
-    is_resumed = options.resume is not None
-    if not is_resumed and options.opponents is None:
-        options.opponents = "self"
-    try:
-        run, config = training.prepare(options, lambda config: check(config, runners))
-        with only_run(run.path):
-            if is_resumed:
-                run.write_config(config, is_resumed=True)
-            return train(run, config, runners, options.address or "local", is_resumed)
-    except (ValueError, OSError) as error:
-        parser.error(str(error))
-
+STEPS = ("env_runners", "num_module_steps_sampled_lifetime", LEARNER)  # in the metrics of RLlib
 
 # --- The modules -------------------------------------------------------------------------------
 
 
 class PolicyModule(TorchRLModule, ValueFunctionAPI):  # type: ignore[misc]
-    """A policy of `agents.ppo.run.NETWORKS` as RLlib wants it; its logits are masked.
+    """A policy of `agents.ppo.network.NETWORKS` as RLlib wants it; its logits are masked.
 
     ``model_config`` holds ``network`` and ``hidden`` of `Config`.
     """
@@ -123,8 +92,8 @@ class AgentModule(RLModule):  # type: ignore[misc]
 
 
 def new_policy(network: str, hidden: int) -> Any:
-    """An untrained policy, the same as that of `agents.ppo.run.new_model`."""
-    return training.NETWORKS[network](
+    """An untrained policy, the same as that of `agents.ppo.sb3.new_model`."""
+    return NETWORKS[network](
         OBSERVATION.space(),
         gymnasium.spaces.Discrete(NUM_ACTIONS),
         lambda _: 0.0,  # of an optimizer that nobody uses
@@ -144,16 +113,15 @@ def always_learner(agent_id: str, episode: Any, **kwargs: Any) -> str:
     return LEARNER
 
 
-# --- The learner ---------------------------------------------------------------------------------
+# --- The algorithm -----------------------------------------------------------------------------
 
 
-def algorithm_config(config: Config, num_env_runners: int, done: int = 0) -> PPOConfig:
+def algorithm_config(config: Config, seed: int = 0) -> PPOConfig:
     """The configuration of PPO.
 
     Args:
-        config: of the run.
-        num_env_runners: processes that play; with 0 the learner's does.
-        done: decisions of the learner before a resumed run goes on.
+        config: of the run; with 0 ``num_env_runners`` the process of the learner plays.
+        seed: of the environments and the sampling.
     """
     players = config.num_players[0]
     is_self_play = config.opponents == "self"
@@ -162,15 +130,15 @@ def algorithm_config(config: Config, num_env_runners: int, done: int = 0) -> PPO
     if not is_self_play:
         agent = {"name": config.opponents}
         modules[OPPONENT] = RLModuleSpec(module_class=AgentModule, model_config=agent)
-    rate = config.learning_rate * max(0.0, 1 - done / config.total_steps)
-    left = max(1, config.total_steps - done) * (1 if is_self_play else players)
-    games = max(1, config.num_envs // max(1, num_env_runners))
-    batch = config.n_steps * games * max(1, num_env_runners)
+    turns = config.total_steps * (1 if is_self_play else players)  # those of all seats
+    runners = max(1, config.num_env_runners)
+    games = max(1, config.num_envs // runners)
+    batch = config.n_steps * games * runners
     return (
         PPOConfig()
         .environment(AllesKaeseMultiAgentEnv, env_config={"num_players": players})
         .env_runners(
-            num_env_runners=num_env_runners,
+            num_env_runners=config.num_env_runners,
             num_envs_per_env_runner=games,
             rollout_fragment_length=config.n_steps,
             batch_mode="truncate_episodes",  # whole episodes would begin with the same deals
@@ -178,7 +146,7 @@ def algorithm_config(config: Config, num_env_runners: int, done: int = 0) -> PPO
         .fault_tolerance(restart_failed_env_runners=True)
         .learners(num_learners=0, num_gpus_per_learner=0 if config.device == "cpu" else 1)
         .training(
-            lr=[[0, rate], [left, 0.0]],
+            lr=[[0, config.learning_rate], [turns, 0.0]],
             gamma=1.0,
             lambda_=config.gae_lambda,
             clip_param=config.clip_range,
@@ -198,110 +166,90 @@ def algorithm_config(config: Config, num_env_runners: int, done: int = 0) -> PPO
             policies_to_train=[LEARNER],
         )
         .rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs=modules))
-        .debugging(seed=(config.seed + done) % 2**31, log_level="ERROR")
+        .debugging(seed=seed % 2**31, log_level="ERROR")
     )
 
 
-class Learner:
-    """RLlib's PPO behind the names by which our callbacks know a model of stable-baselines3.
+class RunCallback(RLlibCallback):  # type: ignore[misc]
+    """Saves and evaluates in regular intervals; the figures become part of RLlib's results.
 
     Args:
+        path: of the run directory.
         config: of the run.
-        num_env_runners: processes that play; with 0 the learner's does.
-        logger: where metrics go.
-
-    Attributes:
-        num_timesteps: decisions of the learner that an update has been made from.
-        policy: a copy of the network after the last update.
-        logger: where metrics go.
     """
 
-    def __init__(self, config: Config, num_env_runners: int, logger: Logger) -> None:
-        self.logger = logger
-        self.num_timesteps = 0
-        self.policy = new_policy(config.network, config.hidden)
+    def __init__(self, path: Path, config: Config) -> None:
+        super().__init__()
+        self._path = path
         self._config = config
-        self._num_env_runners = num_env_runners
-        self._done_before = 0
+        self._next = 0
 
-    def build(self, checkpoint: dict[str, Any] | None = None) -> None:
-        """Start the processes; with what `read_checkpoint` found, go on from there."""
-        self._done_before = self.num_timesteps = checkpoint["num_timesteps"] if checkpoint else 0
-        config = algorithm_config(self._config, self._num_env_runners, self.num_timesteps)
-        self.algorithm = config.build_algo()
-        if checkpoint is not None:
-            optimizer = self._optimizer()
-            optimizer["state"]["state"] = checkpoint["optimizer"]
-            weights = {f"policy.{name}": part for name, part in checkpoint["policy"].items()}
-            state = {"rl_module": {LEARNER: weights}, "optimizer": {OPTIMIZER: optimizer}}
-            group = self.algorithm.learner_group
-            group.set_state({"learner": state})
-            self.algorithm.env_runner_group.sync_weights(from_worker_or_learner_group=group)
-        self._copy_policy()
+    def on_algorithm_init(self, *, algorithm: Algorithm, **kwargs: Any) -> None:
+        """Open the run directory; only the process of the algorithm does."""
+        self._run = RunDirectory(self._path)
+        self.evaluator = Evaluator(self._run, self._config)
 
-    def learn(self) -> None:
-        """Play and make one update."""
-        result = self.algorithm.train()
-        self.num_timesteps = self._done_before + int(
-            result["env_runners"]["num_module_steps_sampled_lifetime"][LEARNER]
-        )
-        self._copy_policy()
-        figures = result.get("learners", {}).get(LEARNER, {})
-        for name in METRICS:
-            if name in figures:
-                self.logger.record(f"train/{name}", float(figures[name]))
-
-    def save(self, file: Path) -> None:
-        """Write weights, optimizer and step counter as plain tensors and numbers."""
-        buffers = self._optimizer()["state"]["state"]
-        data = {
-            "num_timesteps": self.num_timesteps,
-            "policy": self.policy.state_dict(),
-            "optimizer": tree.map_structure(torch.as_tensor, buffers),
-        }
-        with open(file, "wb") as stream:
-            torch.save(data, stream)
-
-    def close(self) -> None:
-        """End the processes."""
-        self.algorithm.stop()
-
-    def _optimizer(self) -> dict[str, Any]:
-        state = self.algorithm.learner_group.get_state("learner/optimizer")
-        return state["learner"]["optimizer"][OPTIMIZER]
-
-    def _copy_policy(self) -> None:
-        weights = self.algorithm.learner_group.get_weights([LEARNER])[LEARNER]
-        prefix = "policy."
-        self.policy.load_state_dict(
-            {name.removeprefix(prefix): torch.as_tensor(part) for name, part in weights.items()}
-        )
+    def on_train_result(
+        self, *, algorithm: Algorithm, result: dict[str, Any], **kwargs: Any
+    ) -> None:
+        """Save and evaluate if it is time."""
+        steps = steps_of(algorithm)
+        if steps >= self._next:
+            self._next = (steps // self._config.evaluation_interval + 1) * (
+                self._config.evaluation_interval
+            )
+            save(algorithm, self._run)
+            result.update(self.evaluator.evaluate(network_of(algorithm), steps))
 
 
-def read_checkpoint(run: RunDirectory) -> dict[str, Any]:
-    """What `Learner.save` wrote; nothing is unpickled.
+def steps_of(algorithm: Algorithm) -> int:
+    """Decisions of the learner, those before a resumption included."""
+    return int(algorithm.metrics.peek(STEPS, default=0))
+
+
+def network_of(algorithm: Algorithm) -> PolicyNetwork:
+    """A frozen copy of the policy."""
+    weights = algorithm.learner_group.get_weights([LEARNER])[LEARNER]
+    return PolicyNetwork(
+        {name.removeprefix("policy."): np.array(part) for name, part in weights.items()}
+    )
+
+
+def save(algorithm: Algorithm, run: RunDirectory) -> None:
+    """Write a checkpoint of RLlib and the policy."""
+    run.save(
+        lambda path: algorithm.save_to_path(path.absolute()),
+        "",
+        PPOAgent(network_of(algorithm)),
+        steps_of(algorithm),
+    )
+
+
+def restore(algorithm: Algorithm, run: RunDirectory) -> None:
+    """Go on from the last good checkpoint.
 
     Raises:
-        ValueError: there is no good checkpoint.
+        RunError: there is none.
     """
-    try:
-        data: dict[str, Any] = torch.load(run.model, weights_only=True)
-        return {name: data[name] for name in ("num_timesteps", "policy", "optimizer")}
-    except (OSError, RuntimeError, KeyError, TypeError, pickle.UnpicklingError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(
-            f"--resume is {run.path}, which has no good checkpoint of --engine rllib ({reason})"
-        ) from None
+    reasons = []
+    for path in run.checkpoints():
+        try:
+            algorithm.restore_from_path(path.absolute())
+            return
+        except Exception as error:  # noqa: PERF203 - RLlib raises anything for half of one
+            reason = " ".join(str(error).split())[:120] or type(error).__name__
+            reasons.append(f"{path.name}: {reason}")
+    raise RunError(f"{run.path} has no good checkpoint ({'; '.join(reasons)})")
 
 
-# --- The run -------------------------------------------------------------------------------------
+# --- The run -----------------------------------------------------------------------------------
 
 
 def connect(address: str, num_env_runners: int) -> None:
     """Start Ray on this machine, or join the cluster that this machine is in.
 
     Raises:
-        ValueError: there is no cluster.
+        RunError: there is no cluster.
     """
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address == "local":
@@ -312,67 +260,70 @@ def connect(address: str, num_env_runners: int) -> None:
         ray.init("auto", **quiet)
     except (ConnectionError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"--address is auto, but there is no Ray cluster ({reason})") from None
+        raise RunError(f"--address is auto, but there is no Ray cluster ({reason})") from None
 
 
-def train(
-    run: RunDirectory,
-    config: Config,
-    num_env_runners: int = 1,
-    address: str = "local",
-    is_resumed: bool = False,
-) -> int:
+def train(run: RunDirectory, config: Config, is_resumed: bool = False) -> int:
     """Train to the end, or until Ctrl-C; returns the exit code.
 
     Raises:
-        ValueError: there is no cluster, or no checkpoint to go on from.
+        RunError: there is no cluster, or no checkpoint to go on from.
     """
-    checkpoint = read_checkpoint(run) if is_resumed else None
-    training.use_threads(config.threads)
+    use_threads(config.threads)
     torch.manual_seed(config.seed)
-    console = Console(markup=False, soft_wrap=True)
-    connect(address, num_env_runners)
-    logger = training.make_logger(run)
-    learner = Learner(config, num_env_runners, logger)
+    connect(config.address, config.num_env_runners)
     try:
-        learner.build(checkpoint)
-        console.print(f"Run directory: {run.path}")
-        return go_on(learner, run, config, console)
+        ppo = algorithm_config(config, config.seed + run.steps())
+        ppo.callbacks(partial(RunCallback, run.path, config))
+        algorithm = ppo.build_algo()
+        try:
+            if is_resumed:
+                restore(algorithm, run)
+            else:
+                save(algorithm, run)  # so that a run that ends early can be resumed
+            return _train(algorithm, run, config)
+        finally:
+            algorithm.stop()
     finally:
-        logger.close()
         ray.shutdown()
 
 
-def go_on(learner: Learner, run: RunDirectory, config: Config, console: Console) -> int:
-    """Train what has been built to the end, or until Ctrl-C; returns the exit code."""
-    evaluation = Evaluation(run, config.num_players, config.total_steps)
-    bar = ProgressBar(config.total_steps, evaluation, console)
-    callbacks = [evaluation, Checkpoints(run, config.total_steps), bar]
-    model = cast(Any, learner)
-    for callback in callbacks:
-        callback.init_callback(model)
-        callback.on_training_start({}, {})
+def _train(algorithm: Algorithm, run: RunDirectory, config: Config) -> int:
+    (callback,) = algorithm.callbacks
+    writer = SummaryWriter(run.path / "tensorboard")
+    speed = Speed(steps_of(algorithm))
+    print(f"Run directory: {run.path}", flush=True)
     try:
-        while learner.num_timesteps < config.total_steps:
-            for callback in callbacks:
-                callback.on_rollout_start()
-            learner.learn()
-            bar.on_rollout_end()
-            learner.logger.record("time/total_timesteps", learner.num_timesteps)
-            learner.logger.dump(learner.num_timesteps)
-        bar.stop()
-        save(model, run)
-        evaluation.evaluate()
-        training.finish(run, config, model, console)
+        callback.evaluator.evaluate(network_of(algorithm), steps_of(algorithm))
+        with progress("steps", config.total_steps, steps_of(algorithm), sys.stdout) as show:
+            while steps_of(algorithm) < config.total_steps:
+                result = algorithm.train()
+                steps = steps_of(algorithm)
+                log(result, run, writer, steps)
+                show(steps, f"{speed.mean(steps):,.0f} steps/s  {callback.evaluator.summary()}")
+                if warning := speed.warning(steps):
+                    print(warning, flush=True)
+        save(algorithm, run)
+        callback.evaluator.evaluate(network_of(algorithm), steps_of(algorithm))
+        report(run, config, network_of(algorithm))
     except KeyboardInterrupt:
-        bar.stop()
-        save(model, run)
-        console.print(
-            f"Stopped and saved at step {learner.num_timesteps:,}. Go on with: "
-            f"python train.py --algo ppo --engine rllib --resume {shlex.quote(str(run.path))}"
-        )
+        save(algorithm, run)
+        print(f"Stopped and saved at step {run.steps():,}. Go on with:", run.resume_command)
         return 130
     finally:
-        bar.stop()
-        learner.close()
+        writer.close()
     return 0
+
+
+def log(result: dict[str, Any], run: RunDirectory, writer: SummaryWriter, steps: int) -> None:
+    """A result of RLlib, as Tune writes it: a line of ``result.json``, and TensorBoard."""
+    flat = flatten_dict({name: part for name, part in result.items() if name != "config"})
+    numbers = {
+        name: float(value)
+        for name, value in flat.items()
+        if isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    }
+    with open(run.path / "result.json", "a", encoding="utf-8") as stream:
+        stream.write(json.dumps({"steps": steps, **numbers}) + "\n")
+    for name, value in numbers.items():
+        writer.add_scalar(name, value, steps)

@@ -6,12 +6,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 
 import agents
-from agents.ppo.agent import PolicyNetwork, PPOAgent
-from agents.ppo.config import Config
+from agents.ppo.agent import PPOAgent
+from agents.ppo.network import network_of
+from agents.ppo.options import Config
 from alles_kaese_env.agent import Agent
 from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv, JoinedVecEnv
 
@@ -31,12 +31,6 @@ def games_of(config: Config) -> JoinedVecEnv:
     games = JoinedVecEnv(parts)
     games.seed(config.seed)
     return games
-
-
-def network_of(model: BaseAlgorithm) -> PolicyNetwork:
-    """A frozen copy of the policy of a model."""
-    state = model.policy.state_dict()
-    return PolicyNetwork({name: tensor.cpu().numpy().copy() for name, tensor in state.items()})
 
 
 class SelfPlay(BaseCallback):
@@ -72,7 +66,7 @@ class SelfPlay(BaseCallback):
         self.learned_steps = self.model.num_timesteps
         if self._fixed is not None:
             return
-        present = PPOAgent(network_of(self.model), is_greedy=False)
+        present = PPOAgent(network_of(self.model.policy), is_greedy=False)
         if self._kind == "self":
             self._venv.set_opponents([present], [1.0])
             return

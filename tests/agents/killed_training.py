@@ -18,28 +18,20 @@ from pathlib import Path
 import torch
 
 from agents.arena.plots import evaluations_of
-from agents.ppo import callbacks
-from agents.ppo import run as training
+from agents.ppo import command, sb3
 from agents.ppo.agent import PPOAgent
-from agents.ppo.checkpoint import MODEL, only_run, restore
-from agents.ppo.config import RunDirectory
+from agents.ppo.run_directory import RunDirectory
 from agents.ppo.self_play import games_of
 
-OPTIONS = ["--num-envs", "8", "--threads", "1"]
+# A checkpoint and an evaluation after every rollout, so that a run mostly writes.
+OPTIONS = ["--num-envs", "8", "--eval-every", "1", "--eval-games", "4", "--report-games", "4"]
+MODEL = "model.zip"
 LONGEST = 0.5  # seconds from a checkpoint to a kill
-
-
-def prepare():
-    """A checkpoint and an evaluation after every rollout, so that a run mostly writes."""
-    callbacks.EVALUATIONS = 10**6
-    callbacks.EVALUATION_GAMES = 4
-    training.measure_speed = lambda config: 1000.0
-    torch.set_num_threads(1)
 
 
 def train(directory):
     """Go on without end."""
-    training.main(["--resume", str(directory), "--total-steps", "1000000"])
+    command.main(["--resume", str(directory), "--total-steps", "1000000"])
 
 
 def forked(work):
@@ -61,9 +53,9 @@ def forked(work):
 def state_of(directory):
     """The step of the checkpoint that a run would go on from; all other files are looked at."""
     run, config = RunDirectory.open(directory)
-    model = training.new_model(config, games_of(config))
-    with only_run(directory):
-        file = restore(model, directory, config.seed)
+    model = sb3.new_model(config, games_of(config))
+    with run:
+        file = sb3.restore(model, run, config.seed)
     evaluations_of(run.evaluations)
     for weights in [run.policy, run.best, *run.pool.glob("*.npz")]:
         if weights.exists():
@@ -84,9 +76,9 @@ def wait_for_a_checkpoint(directory, process):
 
 def main(directory, kills):
     """Kill so many runs: one in four in its beginning, the others around a checkpoint."""
-    prepare()
+    torch.set_num_threads(1)
     with redirect_stdout(sys.stderr):
-        training.main(["--out", str(directory), "--total-steps", "1", *OPTIONS])
+        command.main(["--out", str(directory), "--total-steps", "1", *OPTIONS])
     moments = random.Random(0)
     for number in range(kills):
         process = forked(lambda: train(directory))

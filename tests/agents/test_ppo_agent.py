@@ -21,10 +21,12 @@ from agent_tools import (
 )
 
 import agents
+from agents.arena.matches import win_share
 from agents.ppo.agent import SLOT_FIELDS, PolicyNetwork, PPOAgent
-from agents.ppo.config import Config
-from agents.ppo.run import new_model
-from agents.ppo.self_play import games_of, network_of
+from agents.ppo.network import network_of
+from agents.ppo.options import Config
+from agents.ppo.sb3 import new_model
+from agents.ppo.self_play import games_of
 from alles_kaese_env import OBSERVATION, OBSERVATION_VERSION, RULES_VERSION
 from alles_kaese_env.core.records import (
     MAX_SLOTS,
@@ -62,7 +64,7 @@ def model(request):
 
 def test_logits_and_values_are_those_of_the_model(model):
     observations, _ = positions(100)
-    network = network_of(model)
+    network = network_of(model.policy)
     with torch.no_grad():
         tensor = torch.as_tensor(observations)
         logits = model.policy.get_distribution(tensor).distribution.logits.numpy()  # normalised
@@ -80,18 +82,18 @@ def test_logits_and_values_are_those_of_the_model(model):
 def test_greedy_moves_are_those_of_the_model(model):
     observations, masks = positions(200)
     actions, _ = model.predict(observations, action_masks=masks, deterministic=True)
-    agent = PPOAgent(network_of(model))
+    agent = PPOAgent(network_of(model.policy))
     assert agent.act(observations, masks, None).tolist() == actions.tolist()
 
 
 def test_a_network_is_a_frozen_copy(model):
     observations, _ = positions(5)
-    network = network_of(model)
+    network = network_of(model.policy)
     before = network.logits(observations).copy()
     with torch.no_grad():
         model.policy.action_net.bias.add_(1)
     assert (network.logits(observations) == before).all()
-    assert network_of(model).logits(observations) == pytest.approx(before + 1, abs=1e-5)
+    assert network_of(model.policy).logits(observations) == pytest.approx(before + 1, abs=1e-5)
 
 
 def test_a_look_at_the_logits_changes_nothing():
@@ -109,7 +111,7 @@ def test_a_look_at_the_logits_changes_nothing():
 
 def test_permuted_slots_permute_the_logits():
     """Every slot goes through the same weights, and what is said of the table stays."""
-    network = network_of(new_model(Config(num_envs=1), games_of(Config(num_envs=1))))
+    network = network_of(new_model(Config(num_envs=1), games_of(Config(num_envs=1))).policy)
     observations, _ = positions(50)
     order = np.random.default_rng(0).permutation(MAX_SLOTS)
     permuted = observations.copy()
@@ -127,7 +129,7 @@ def test_permuted_slots_permute_the_logits():
 def broken_slots(name):
     """The weights of a network of slots with one array that does not fit."""
     model = new_model(Config(num_envs=1), games_of(Config(num_envs=1)))
-    weights = dict(network_of(model).weights)
+    weights = dict(network_of(model.policy).weights)
     rows, columns = weights[name].shape
     weights[name] = np.zeros((rows + 1, columns + 1), np.float32)
     return weights
@@ -379,7 +381,5 @@ print(score.games, score.share)
 def test_playing_needs_no_torch(run):
     code, output, errors = run_python("-c", WITHOUT_TORCH, run)
     assert code == 0, errors
-    expected = agents.arena.matches.win_share(
-        PPOAgent(random_network()), agents.RandomAgent(), games=20
-    )
+    expected = win_share(PPOAgent(random_network()), agents.RandomAgent(), games=20)
     assert output.split() == ["20", str(expected.share)]

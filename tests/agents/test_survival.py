@@ -17,36 +17,24 @@ import pytest
 from agent_tools import ROOT, assert_one_line_of_error
 
 from agents.arena.plots import evaluations_of
-from agents.ppo import callbacks, report
-from agents.ppo import run as training
+from agents.ppo import command, evaluation, sb3
 from agents.ppo.agent import PPOAgent
-from agents.ppo.checkpoint import MODEL, PREVIOUS, only_run, restore
-from agents.ppo.config import RunDirectory
-from agents.ppo.self_play import games_of, network_of
+from agents.ppo.network import network_of
+from agents.ppo.run_directory import RunDirectory
+from agents.ppo.self_play import games_of
 
-HERE = Path(training.__file__).parents[2]
+MODEL, PREVIOUS = "model.zip", "model-previous.zip"
+HERE = Path(command.__file__).parents[2]
 STEPS = 8 * 32  # between two updates
-SMALL = ["--num-envs", "8", "--threads", "1"]
-
-
-@pytest.fixture(autouse=True)
-def _small(monkeypatch):
-    monkeypatch.setattr(callbacks, "EVALUATION_GAMES", 4)
-    monkeypatch.setattr(report, "REPORT_GAMES", 8)
-    monkeypatch.setattr(training, "measure_speed", lambda config: 1000.0)
+SMALL = ["--num-envs", "8", "--eval-games", "4", "--report-games", "8"]
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A run of three updates, with a checkpoint after each of them."""
     directory = tmp_path_factory.mktemp("runs") / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(callbacks, "EVALUATIONS", 3)
-        patch.setattr(callbacks, "EVALUATION_GAMES", 4)
-        patch.setattr(report, "REPORT_GAMES", 8)
-        patch.setattr(training, "measure_speed", lambda config: 1000.0)
-        arguments = ["--out", str(directory), "--total-steps", str(3 * STEPS), *SMALL]
-        assert training.main(arguments) == 0
+    arguments = ["--out", str(directory), "--total-steps", str(3 * STEPS), *SMALL]
+    assert command.main([*arguments, "--eval-every", str(STEPS)]) == 0
     return directory
 
 
@@ -57,13 +45,13 @@ def run(finished, tmp_path):
 
 def new_model(directory):
     _, config = RunDirectory.open(directory)
-    return training.new_model(config, games_of(config))
+    return sb3.new_model(config, games_of(config))
 
 
 def restored(directory):
     """The model of the last good checkpoint, and the file that it is of."""
     model = new_model(directory)
-    file = restore(model, directory, 0)
+    file = sb3.restore(model, RunDirectory(directory), 0)
     return model, file
 
 
@@ -74,7 +62,7 @@ def cut(file, part):
 def refused(capsys, *arguments):
     """The line of a command that is refused."""
     with pytest.raises(SystemExit) as exit_:
-        training.main(list(map(str, arguments)))
+        command.main(list(map(str, arguments)))
     assert exit_.value.code == 2
     errors = capsys.readouterr().err
     assert_one_line_of_error(errors, "train.py")
@@ -95,7 +83,7 @@ def test_there_are_the_last_checkpoint_and_the_one_before(run):
 def test_weights_optimizer_and_counters_are_restored(run):
     model, _ = restored(run)
     policy = PPOAgent.load(run).network.weights
-    ours = network_of(model).weights
+    ours = network_of(model.policy).weights
     assert policy.keys() == ours.keys()
     assert all((policy[name] == ours[name]).all() for name in policy)
     assert model.policy.optimizer.state_dict()["state"]
@@ -108,7 +96,7 @@ def test_a_checkpoint_that_was_cut_off_costs_one_step_back(run, part):
     model, file = restored(run)
     assert (model.num_timesteps, file) == (2 * STEPS, PREVIOUS)
     arguments = ["--resume", str(run), "--total-steps", str(4 * STEPS)]
-    assert training.main(arguments) == 0
+    assert command.main(arguments) == 0
     assert restored(run)[0].num_timesteps == 4 * STEPS
 
 
@@ -130,7 +118,7 @@ def test_two_resumed_runs_of_one_checkpoint_agree(run, tmp_path):
     twin = Path(shutil.copytree(run, tmp_path / "twin"))
     for directory in (run, twin):
         arguments = ["--resume", str(directory), "--total-steps", str(5 * STEPS)]
-        assert training.main(arguments) == 0
+        assert command.main(arguments) == 0
     one, other = (PPOAgent.load(directory).network.weights for directory in (run, twin))
     assert all((one[name] == other[name]).all() for name in one)
 
@@ -169,9 +157,9 @@ def test_a_hostile_checkpoint_executes_nothing(run, tmp_path, entry):
 
 
 def test_a_second_run_keeps_out(run, capsys):
-    with only_run(run):
+    with RunDirectory(run):
         assert "is in use by another run" in refused(capsys, "--resume", run)
-        child = "from agents.ppo.checkpoint import *; only_run(Path({!r})).__enter__()"
+        child = "from agents.ppo.run_directory import *; RunDirectory(Path({!r})).__enter__()"
         done = subprocess.run(
             [sys.executable, "-c", child.format(str(run))],
             cwd=HERE,
@@ -180,44 +168,42 @@ def test_a_second_run_keeps_out(run, capsys):
             text=True,
             check=False,
         )
-        assert "RunError" in done.stderr
-    with only_run(run):
+        assert "TakenError" in done.stderr
+    with RunDirectory(run):
         pass
 
 
 def test_of_two_runs_that_begin_at_once_one_is_refused(tmp_path, capsys, monkeypatch):
-    """Both have seen an empty directory."""
-    (tmp_path / "run" / "pool").mkdir(parents=True)
-    monkeypatch.setattr(Path, "iterdir", lambda path: iter(()))
-    refused(capsys, "--out", tmp_path / "run", "--total-steps", "1")
-    assert not (tmp_path / "run" / "config.json").exists()
+    """Both have seen an empty directory; the lock decides, and what is there when it is got."""
+    (tmp_path / "run").mkdir()
+    with RunDirectory(tmp_path / "run"):
+        refused(capsys, "--out", tmp_path / "run", "--total-steps", "1")
+        assert not (tmp_path / "run" / "config.json").exists()
 
 
 def test_the_lock_of_a_killed_run_is_no_lock(run):
     process = os.fork()
     if not process:
-        only_run(run).__enter__()
+        RunDirectory(run).__enter__()
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(process, 0)
-    with only_run(run):
+    with RunDirectory(run):
         pass
 
 
 def test_leftovers_of_a_kill_are_removed(run):
     for name in (".model.zip.123.tmp.zip", "pool/.step-1.npz.123.tmp.npz"):
         (run / name).write_bytes(b"half")
-    with only_run(run):
+    with RunDirectory(run):
         assert not list(run.rglob(".*.tmp*"))
 
 
 FULL = """
 import resource, signal, sys
-from agents.ppo import callbacks, run
-callbacks.EVALUATION_GAMES = 4
-run.measure_speed = lambda config: 1000.0
+from agents.ppo import command
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-sys.exit(run.main(sys.argv[1:]))
+sys.exit(command.main(sys.argv[1:]))
 """
 
 
@@ -236,7 +222,7 @@ def test_a_full_disk_ends_a_run_in_one_line_and_breaks_no_file(run):
     assert_one_line_of_error(done.stderr, "train.py")
     assert (run / MODEL).read_bytes() == before
     assert not list(run.rglob(".*.tmp*"))
-    assert training.main(arguments) == 0  # there is room again
+    assert command.main(arguments) == 0  # there is room again
     assert restored(run)[0].num_timesteps == 6 * STEPS
 
 
@@ -244,10 +230,10 @@ def test_a_full_disk_ends_a_run_in_one_line_and_breaks_no_file(run):
 
 
 def evaluated_steps(run):
-    """The step of each row; every evaluation has its rows, one for each yardstick."""
+    """The step of each row; every evaluation has its rows, one for each baseline."""
     rows = evaluations_of(run / "evaluations.csv")
     names = [row["against"] for row in rows]
-    assert names == list(callbacks.YARDSTICKS) * (len(rows) // len(callbacks.YARDSTICKS))
+    assert names == list(evaluation.BASELINES) * (len(rows) // len(evaluation.BASELINES))
     return [int(row["step"]) for row in rows]
 
 
@@ -258,7 +244,7 @@ def test_a_row_that_was_cut_off_does_not_stop_a_run(run, kept):
     file.write_bytes(whole[:kept])
     before = evaluations_of(file)
     assert len(before) < whole.count(b"\n") - 1
-    assert training.main(["--resume", str(run), "--total-steps", str(5 * STEPS)]) == 0
+    assert command.main(["--resume", str(run), "--total-steps", str(5 * STEPS)]) == 0
     after = evaluations_of(file)
     assert after[: len(before)] == before
     assert [int(row["step"]) for row in after[-2:]] == [5 * STEPS] * 2
@@ -270,24 +256,24 @@ class Ended(BaseException):
 
 
 def test_an_evaluation_is_written_whole_or_not_at_all(run, monkeypatch):
-    """Whatever ends the run between two yardsticks, and the same evaluation comes again."""
+    """Whatever ends the run between two baselines, and the same evaluation comes again."""
     before = evaluated_steps(run)
-    measure = callbacks.win_share
+    measure = evaluation.win_share
 
-    def end_at_the_second(agent, yardstick, **options):
-        if yardstick is not first_met.setdefault("yardstick", yardstick):
+    def end_at_the_second(agent, baseline, **options):
+        if baseline is not first_met.setdefault("baseline", baseline):
             raise Ended
-        return measure(agent, yardstick, **options)
+        return measure(agent, baseline, **options)
 
     first_met = {}
     arguments = ["--resume", str(run), "--total-steps", str(5 * STEPS)]
     with monkeypatch.context() as patch:
-        patch.setattr(callbacks, "win_share", end_at_the_second)
+        patch.setattr(evaluation, "win_share", end_at_the_second)
         with pytest.raises(Ended):
-            training.main(arguments)
+            command.main(arguments)
     assert first_met
     assert evaluated_steps(run) == before
-    assert training.main(arguments) == 0
+    assert command.main(arguments) == 0
     assert evaluated_steps(run)[: len(before)] == before
     assert evaluated_steps(run)[-1] == 5 * STEPS
 

@@ -6,7 +6,6 @@ import ast
 import csv
 import json
 import math
-import re
 import shlex
 import shutil
 import signal
@@ -29,33 +28,32 @@ from agent_tools import (
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import agents
-from agents.ppo import callbacks, report, self_play
-from agents.ppo import run as training
+from agents.arena.matches import win_share
+from agents.ppo import command, evaluation, options, sb3, self_play
 from agents.ppo.agent import PPOAgent
-from agents.ppo.config import Config, RunDirectory
+from agents.ppo.options import Config
+from agents.ppo.run_directory import RunDirectory
 from alles_kaese_env import OBSERVATION, OBSERVATION_VERSION, RULES_VERSION, GameBatch
 
 N_STEPS = Config().n_steps
 ENVS = 16
 ROLLOUT = N_STEPS * ENVS  # decisions of the learner between two updates
 EVALUATION_GAMES, REPORT_GAMES = 20, 40
-SMALL = ["--num-envs", str(ENVS), "--threads", "1"]
+GAMES = ["--eval-games", str(EVALUATION_GAMES), "--report-games", str(REPORT_GAMES)]
+SMALL = ["--num-envs", str(ENVS), *GAMES]
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    """Few games in evaluations, one thread, and logs that are closed."""
-    monkeypatch.setattr(callbacks, "EVALUATION_GAMES", EVALUATION_GAMES)
-    monkeypatch.setattr(report, "REPORT_GAMES", REPORT_GAMES)
-    monkeypatch.setattr(training, "measure_speed", lambda config: 1000.0)
+    """One thread, and logs that are closed."""
     threads, loggers = torch.get_num_threads(), []
 
     def make_logger(run):
         loggers.append(training_logger(run))
         return loggers[-1]
 
-    training_logger = training.make_logger
-    monkeypatch.setattr(training, "make_logger", make_logger)
+    training_logger = sb3.make_logger
+    monkeypatch.setattr(sb3, "make_logger", make_logger)
     yield
     torch.set_num_threads(threads)
     for logger in loggers:
@@ -64,14 +62,14 @@ def _small(monkeypatch):
 
 def train(out, *arguments, steps=ROLLOUT):
     """A new run of so many steps; its directory."""
-    code = training.main(["--out", str(out), "--total-steps", str(steps), *SMALL, *arguments])
+    code = command.main(["--out", str(out), "--total-steps", str(steps), *SMALL, *arguments])
     assert code == 0
     return out
 
 
 def resume(run, *arguments):
     """Go on with a run; the exit code."""
-    return training.main(["--resume", str(run), "--threads", "1", *map(str, arguments)])
+    return command.main(["--resume", str(run), *map(str, arguments)])
 
 
 def rows_of(file):
@@ -99,7 +97,7 @@ def same_weights(left, right):
 
 def test_torch_gets_the_threads_and_the_libraries_under_numpy_get_one():
     with threadpool_limits():  # leaves everything as it was
-        training.use_threads(2)
+        sb3.use_threads(2)
         assert torch.get_num_threads() == 2
         pools = {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
         assert pools <= {1}  # Apple's BLAS is not listed
@@ -127,7 +125,7 @@ class Spy(self_play.SelfPlay):
 
     def _on_rollout_start(self):
         super()._on_rollout_start()
-        self.presents.append(fingerprint(PPOAgent(self_play.network_of(self.model))))
+        self.presents.append(fingerprint(PPOAgent(self_play.network_of(self.model.policy))))
 
     def _on_step(self):
         assert len(self.locals["infos"]) == self._venv.num_envs
@@ -149,7 +147,7 @@ spies = []
 def spy(monkeypatch):
     """The spies of the runs of this test, in their order."""
     spies.clear()
-    monkeypatch.setattr(training, "SelfPlay", Spy)
+    monkeypatch.setattr(sb3, "SelfPlay", Spy)
     return spies
 
 
@@ -172,11 +170,9 @@ def log_probs_of(model, buffer):
 # --- A whole run -------------------------------------------------------------------------------
 
 
-PATCHED = f"""
+PATCHED = """
 import runpy, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
-from agents.ppo import callbacks, report
-callbacks.EVALUATION_GAMES, report.REPORT_GAMES = {EVALUATION_GAMES}, {REPORT_GAMES}
 sys.argv[0] = "train.py"
 runpy.run_path("train.py", run_name="__main__")
 """
@@ -186,7 +182,7 @@ runpy.run_path("train.py", run_name="__main__")
 def process_run(tmp_path_factory):
     """A run in a process of its own, but for the number of games in its evaluations."""
     out = tmp_path_factory.mktemp("process") / "run"
-    options = ["--num-envs", str(ENVS), "--total-steps", "600", "--seed", "3", "--out", out]
+    options = [*SMALL, "--total-steps", "600", "--seed", "3", "--out", out]
     return out, run_python("-c", PATCHED, "--algo", "ppo", *options)
 
 
@@ -195,7 +191,6 @@ def test_a_run_leaves_all_its_files(process_run):
     assert code == 0, errors
     assert errors == ""
     assert f"Run directory: {run}" in in_one_line(output)
-    assert re.search(r"About (a minute at most|\d+ minutes), at [\d,]+ steps a second", output)
     names = {"config.json", "evaluations.csv", "progress.csv", "model.zip", "policy.npz"}
     names |= {"policy.json", "report.json", "curves.png", "tensorboard", "pool"}
     names |= {"best.npz", "best.json", "model-previous.zip", ".lock"}
@@ -218,9 +213,15 @@ def test_the_best_policy_of_all_evaluations_is_kept(tmp_path):
 def test_the_configuration_is_kept(process_run):
     run, _ = process_run
     data = json.loads((run / "config.json").read_text())
-    expected = Config(num_envs=ENVS, total_steps=600, seed=3)
+    expected = Config(
+        num_envs=ENVS,
+        total_steps=600,
+        seed=3,
+        eval_games=EVALUATION_GAMES,
+        report_games=REPORT_GAMES,
+    )
     assert data["options"] == {**asdict(expected), "num_players": [2]}
-    arguments = ["train.py", "--algo", "ppo", "--num-envs", str(ENVS), "--total-steps", "600"]
+    arguments = ["train.py", "--algo", "ppo", *SMALL, "--total-steps", "600"]
     assert data["command"][1:] == [*arguments, "--seed", "3", "--out", str(run)]
     assert data["command"][0].startswith("python")
     assert set(data["libraries"]) >= {"numpy", "torch", "stable-baselines3", "sb3-contrib"}
@@ -234,14 +235,19 @@ def test_the_report_is_of_the_trained_policy(process_run):
     """With other deals than the evaluations."""
     run, (_, output, _) = process_run
     scores = json.loads((run / "report.json").read_text())
-    assert [pair["against"] for pair in scores["pairs"]] == ["random", "reference"]
+    modes = [(f"ppo:{run}", True), (f"ppo:{run},sample", False)]
+    expected = [(agent, name) for agent, _ in modes for name in ("random", "reference")]
+    assert [(pair["agent"], pair["against"]) for pair in scores["pairs"]] == expected
     for score in scores["pairs"]:
         name = score["against"]
-        assert (score["agent"], score["num_players"]) == (f"ppo:{run}", 2)
+        assert score["num_players"] == 2
         assert score["games"] == REPORT_GAMES
         assert 0 <= score["low"] < score["share"] < score["high"] <= 1
-        expected = agents.arena.matches.win_share(
-            agents.make(f"ppo:{run}"), agents.make(name), games=REPORT_GAMES, seed=2
+        expected = win_share(
+            PPOAgent.load(run, dict(modes)[score["agent"]]),
+            agents.make(name),
+            games=REPORT_GAMES,
+            seed=2,
         )
         assert score["share"] == expected.share
         assert f"{score['share']:.3f}" in output
@@ -284,7 +290,7 @@ def test_a_run_closes_its_logs(tmp_path, monkeypatch):
     """Otherwise the end of a log may stay in memory."""
     kept = []
     monkeypatch.setattr(
-        training, "make_output_format", lambda *args: kept.append(make(*args)) or kept[-1]
+        sb3, "make_output_format", lambda *args: kept.append(make(*args)) or kept[-1]
     )
     make = sys.modules["stable_baselines3.common.logger"].make_output_format
     train(tmp_path / "run")
@@ -294,26 +300,26 @@ def test_a_run_closes_its_logs(tmp_path, monkeypatch):
 
 
 def test_checkpoints_are_as_frequent_as_evaluations(tmp_path, monkeypatch):
-    """For every second of eight rollouts, and at the end; evaluations also at the start."""
+    """At the start, for every second of eight rollouts, and at the end."""
     saved = []
 
     def save(model, run):
         saved.append(model.num_timesteps)
         callback_save(model, run)
 
-    callback_save = callbacks.save
-    monkeypatch.setattr(callbacks, "save", save)
-    monkeypatch.setattr(callbacks, "EVALUATIONS", 4)
-    run = train(tmp_path / "run", steps=8 * ROLLOUT)
+    callback_save = sb3.save
+    monkeypatch.setattr(sb3, "save", save)
+    every = ["--eval-every", str(2 * ROLLOUT)]
+    run = train(tmp_path / "run", *every, steps=8 * ROLLOUT)
     every_second = [number * ROLLOUT for number in range(0, 9, 2)]
     evaluated = [int(row["step"]) for row in rows_of(run / "evaluations.csv")]
     assert evaluated[::2] == evaluated[1::2] == every_second
-    assert saved == every_second[1:-1]
+    assert saved == every_second
 
 
 def test_without_out_a_run_is_named_by_itself(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert training.main(["--total-steps", "1", "--seed", "9", *SMALL]) == 0
+    assert command.main(["--total-steps", "1", "--seed", "9", *SMALL]) == 0
     (run,) = (tmp_path / "runs").iterdir()
     assert run.name.startswith("ppo-2p-seed9-")
 
@@ -337,7 +343,7 @@ def test_one_network_for_several_numbers_of_players(tmp_path, spy):
     rows = rows_of(run / "evaluations.csv")
     assert [(row["num_players"], row["against"]) for row in rows[:6]] == expected
     pairs = json.loads((run / "report.json").read_text())["pairs"]
-    assert [(str(pair["num_players"]), pair["against"]) for pair in pairs] == expected
+    assert [(str(pair["num_players"]), pair["against"]) for pair in pairs] == 2 * expected
     assert all(len(pair["per_seat"]) == pair["num_players"] for pair in pairs)
 
 
@@ -353,7 +359,7 @@ def test_one_network_for_several_numbers_of_players(tmp_path, spy):
 )
 def test_options_out_of_bounds(options, line, tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
-        training.main([*options, "--out", str(tmp_path / "run")])
+        command.main([*options, "--out", str(tmp_path / "run")])
     assert stop.value.code == 2
     assert line in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
@@ -405,7 +411,7 @@ def test_a_resumed_run_remembers_its_new_total(tmp_path, monkeypatch):
     """A run that was resumed with a new total, stopped, and resumed as it says, goes on to it."""
     run = train(tmp_path / "run")
     with monkeypatch.context() as patch:
-        patch.setattr(training, "SelfPlay", Interrupted)
+        patch.setattr(sb3, "SelfPlay", Interrupted)
         assert resume(run, "--total-steps", 3 * ROLLOUT) == 130
     assert resume(run) == 0
     assert 3 * ROLLOUT <= steps_of(run) < 4 * ROLLOUT
@@ -424,14 +430,14 @@ class Interrupted(self_play.SelfPlay):
 
 
 class Once:
-    """A function that is stopped by Ctrl-C the first time."""
+    """A function that is stopped by Ctrl-C once, at its first call or a later one."""
 
-    def __init__(self, function):
-        self.function, self.is_first = function, True
+    def __init__(self, function, number=1):
+        self.function, self.left = function, number
 
     def __call__(self, *args, **options):
-        if self.is_first:
-            self.is_first = False
+        self.left -= 1
+        if self.left == 0:
             raise KeyboardInterrupt
         return self.function(*args, **options)
 
@@ -450,15 +456,15 @@ def in_one_line(output):
 
 
 INTERRUPTIONS = {
-    "in a game": lambda patch: patch.setattr(training, "SelfPlay", Interrupted),
+    "in a game": lambda patch: patch.setattr(sb3, "SelfPlay", Interrupted),
     "in an evaluation": lambda patch: patch.setattr(
-        callbacks, "win_share", Once(callbacks.win_share)
+        evaluation, "win_share", Once(evaluation.win_share)
     ),
     "in an update": lambda patch: patch.setattr(
-        training.MaskablePPO, "train", Once(training.MaskablePPO.train)
+        sb3.MaskablePPO, "train", Once(sb3.MaskablePPO.train)
     ),
-    "in a checkpoint": lambda patch: patch.setattr(callbacks, "save", Once(callbacks.save)),
-    "in the report": lambda patch: patch.setattr(training, "measure", Once(training.measure)),
+    "in a checkpoint": lambda patch: patch.setattr(sb3, "save", Once(sb3.save, number=2)),
+    "in the report": lambda patch: patch.setattr(sb3, "report", Once(sb3.report)),
 }
 
 
@@ -468,7 +474,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, monkeypatch, capsys, inter
     with monkeypatch.context() as patch:
         interrupt(patch)
         arguments = ["--out", str(run), "--total-steps", str(total), *SMALL]
-        assert interrupted(training.main, arguments) == 130
+        assert interrupted(command.main, arguments) == 130
     assert f"python train.py --algo ppo --resume {run}" in in_one_line(capsys.readouterr().out)
     assert (run / "model.zip").exists()
     assert 0 <= steps_of(run) <= total
@@ -541,7 +547,7 @@ def test_paths_are_printed_as_they_are(tmp_path, capsys, name):
 
 def assert_refused(capsys, arguments, *words):
     with pytest.raises(SystemExit) as exit_:
-        training.main(list(map(str, arguments)))
+        command.main(list(map(str, arguments)))
     assert exit_.value.code == 2
     output, errors = capsys.readouterr()
     assert output == ""
@@ -661,7 +667,7 @@ def test_opponents_may_be_another_run(tmp_path, spy):
     files = [(tmp_path / name).read_bytes() for name in ("policy.npz", "policy.json")]
     train(tmp_path / "run", "--opponents", f"ppo:{tmp_path}", steps=2 * ROLLOUT)
     pairs = json.loads((tmp_path / "run" / "report.json").read_text())["pairs"]
-    assert [pair["against"] for pair in pairs] == ["random", "reference", f"ppo:{tmp_path}"]
+    assert [pair["against"] for pair in pairs[:3]] == ["random", "reference", f"ppo:{tmp_path}"]
     ((opponent,), _), *more = spy[0].tables
     assert not more
     assert fingerprint(opponent) == fingerprint(PPOAgent(random_network()))
@@ -823,9 +829,9 @@ def traced(out, monkeypatch, seed):
         callback_save(model, run)
         kept.append(weights_of(run.path))
 
-    callback_save = callbacks.save
+    callback_save = sb3.save
     with monkeypatch.context() as patch:
-        patch.setattr(callbacks, "save", save)
+        patch.setattr(sb3, "save", save)
         run = train(out, "--seed", str(seed), steps=6 * ROLLOUT)
     rows = [{**row, "seconds": None} for row in rows_of(run / "evaluations.csv")]
     return [*kept, weights_of(run)], rows
@@ -836,14 +842,14 @@ def test_same_seed_same_weights_bit_by_bit(tmp_path, monkeypatch):
     first, again, other = (
         traced(tmp_path / str(number), monkeypatch, seed) for number, seed in enumerate((7, 7, 8))
     )
-    assert len(first[0]) == len(again[0]) == 6
+    assert len(first[0]) == len(again[0]) == 8
     assert all(map(same_weights, first[0], again[0]))
     assert first[1] == again[1]
     assert not any(map(same_weights, first[0], other[0]))
 
 
 def test_the_learning_rate_falls_to_nothing_and_not_below():
-    rates = [training.LinearSchedule(0.5)(left) for left in (1.0, 0.5, 0.0, -0.1)]
+    rates = [sb3.LinearSchedule(0.5, 0.0, 1.0)(left) for left in (1.0, 0.5, 0.0, -0.1)]
     assert rates == [0.5, 0.25, 0.0, 0.0]
 
 
@@ -859,20 +865,18 @@ def test_training_learns(tmp_path):
         n_epochs=4,
         hidden=64,
     )
-    run = RunDirectory.create(tmp_path / "run", config)
-    assert training.train(run, config) == 0
+    with RunDirectory.create(tmp_path / "run", config) as run:
+        assert sb3.train(run, config) == 0
     agent, random = agents.make(f"ppo:{run.path}"), agents.make("random")
-    assert agents.arena.matches.win_share(agent, random, games=4_000).low > 0.55
+    assert win_share(agent, random, games=4_000).low > 0.55
 
 
 # --- What is documented ------------------------------------------------------------------------
 
-GAMES_OF_A_USER = callbacks.EVALUATION_GAMES, report.REPORT_GAMES  # tests have others
-
 
 def test_the_numbers_of_the_page_are_those_of_the_code():
     text = " ".join((ROOT / "docs/training.md").read_text().split())
-    evaluation_games, report_games = GAMES_OF_A_USER
+    config = Config()
     present, past, reference = (
         round(100 * self_play.SHARES[name]) for name in ("present", "past", "reference")
     )
@@ -881,18 +885,19 @@ def test_the_numbers_of_the_page_are_those_of_the_code():
         f"{present} % the present policy, {past} % past ones, {reference} % the reference",
         f"every {self_play.STEPS_BETWEEN_SNAPSHOTS:,} decisions",
         "the pool, which keeps eight",
-        f"{evaluation_games:,} games each, {callbacks.EVALUATIONS} times in a run",
-        f"{report_games:,} games against each yardstick",
+        f"{config.evaluation_games:,} games each, "
+        f"{config.total_steps // config.evaluation_interval} times in a run",
+        f"{config.games_of_report:,} games against each baseline",
     ):
         assert words in text
 
 
 def test_every_option_is_on_the_page():
-    text = (ROOT / "docs/training.md").read_text()
-    actions = training.build_parser()._actions
-    options = {option for action in actions for option in action.option_strings}
-    assert len(options) > 8
-    assert not {option for option in options - {"-h", "--help"} if option not in text}
+    text = (ROOT / "docs/training.md").read_text() + options.options_table()
+    actions = command.build_parser()._actions
+    flags = {flag for action in actions for flag in action.option_strings}
+    assert len(flags) > 8
+    assert not {flag for flag in flags - {"-h", "--help"} if flag not in text}
 
 
 # --- What the sources say ----------------------------------------------------------------------
@@ -940,7 +945,7 @@ def test_validation_of_distributions_stays_on(file):
 
 def test_the_training_script_is_found_by_the_scans():
     names = {file.relative_to(ROOT).as_posix() for file in SOURCES}
-    assert {"train.py", "agents/arena/matches.py", "agents/ppo/run.py"} <= names
+    assert {"train.py", "agents/arena/matches.py", "agents/ppo/command.py"} <= names
 
 
 def test_a_batch_of_games_checks_every_move_of_an_evaluation():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import shutil
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +23,13 @@ from ray.cluster_utils import Cluster
 from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from ray.rllib.utils.pre_checks.env import check_multiagent_environments
-from stable_baselines3.common.logger import Logger
 
 import agents
-from agents.ppo import callbacks, report, rllib
-from agents.ppo import run as training
-from agents.ppo.config import Config, RunDirectory
+from agents.arena.matches import win_share
+from agents.ppo import command, rllib
+from agents.ppo.agent import PPOAgent
+from agents.ppo.network import network_of
+from agents.ppo.options import Config
 from alles_kaese_env import NUM_ACTIONS, OBSERVATION, GameBatch, Variant
 from alles_kaese_env.envs.rllib import AllesKaeseMultiAgentEnv
 
@@ -146,7 +149,7 @@ def test_a_wrong_entry_is_named(name, value):
 
 def runner_of(config, worker_index=0):
     """An env runner in this process; an illegal action would raise, as in RLlib's checker."""
-    algorithm = rllib.algorithm_config(config, 0)
+    algorithm = rllib.algorithm_config(replace(config, num_env_runners=0))
     strict = {"num_players": config.num_players[0], "on_illegal": "raise"}
     algorithm.environment(env_config=strict, disable_env_checking=True)
     return MultiAgentEnvRunner(config=algorithm, worker_index=worker_index)
@@ -193,7 +196,7 @@ def test_no_two_games_of_two_runners_are_the_same():
 def test_the_module_plays_as_the_agent_that_its_weights_make(network):
     """Same logits, values and masks; and the batch stays as it was."""
     policy = rllib.new_policy(network, 16)
-    agent = agents.ppo.agent.PPOAgent(callbacks.network_of(_Model(policy)))
+    agent = PPOAgent(network_of(policy))
     module = rllib.PolicyModule(
         observation_space=OBSERVATION.space(),
         action_space=gymnasium.spaces.Discrete(NUM_ACTIONS),
@@ -223,11 +226,6 @@ def test_the_module_plays_as_the_agent_that_its_weights_make(network):
     assert np.allclose(values, agent.network.values(games.observations), atol=1e-5)
 
 
-class _Model:
-    def __init__(self, policy):
-        self.policy = policy
-
-
 def test_against_an_agent_the_learner_has_one_seat_of_each_game():
     runner = runner_of(config_of("reference", num_players=(4,)))
     for chunk in runner.sample(num_timesteps=200):
@@ -241,15 +239,6 @@ def test_against_an_agent_the_learner_has_one_seat_of_each_game():
 # --- The training ------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def _small(monkeypatch):
-    monkeypatch.setattr(callbacks, "EVALUATION_GAMES", 20)
-    monkeypatch.setattr(report, "REPORT_GAMES", 40)
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.mark.parametrize(
     ("options", "line"),
     [
@@ -261,34 +250,38 @@ def _small(monkeypatch):
 )
 def test_what_this_engine_does_not_allow(options, line, tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
-        training.main(["--engine", "rllib", *options, "--out", str(tmp_path / "run")])
+        command.main(["--engine", "rllib", *options, "--out", str(tmp_path / "run")])
     assert stop.value.code == 2
     assert line in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 
 @LONG
-@pytest.mark.usefixtures("_small")
 def test_a_run_and_its_resumption(tmp_path):
     """All files, the agent in the arena, and going on with weights, optimizer and counter."""
     run = tmp_path / "run"
-    options = ["--engine", "rllib", "--num-envs", "8", "--threads", "1", "--num-env-runners", "1"]
-    options += ["--n-steps", "16", "--batch-size", "64"]
-    assert training.main([*options, "--total-steps", "256", "--out", str(run)]) == 0
-    names = {"config.json", "evaluations.csv", "model.zip", "policy.npz", "best.npz"}
-    assert names | {"report.json", "curves.png", "progress.csv"} <= {f.name for f in run.iterdir()}
+    options = ["--engine", "rllib", "--num-envs", "8", "--num-env-runners", "1", "--n-steps", "16"]
+    options += ["--batch-size", "64", "--eval-games", "20", "--report-games", "40"]
+    assert command.main([*options, "--total-steps", "256", "--out", str(run)]) == 0
+    names = {"config.json", "evaluations.csv", "model", "model-previous", "policy.npz", "best.npz"}
+    names |= {"report.json", "curves.png", "result.json", "tensorboard"}
+    assert names <= {file.name for file in run.iterdir()}
     steps = json.loads((run / "policy.json").read_text())["steps"]
     assert steps >= 256
     agent, random = agents.make(f"ppo:{run}"), agents.make("random")
-    assert agents.arena.matches.win_share(agent, random, games=20, seed=1).games == 20
-    before = rllib.read_checkpoint(RunDirectory(run))
-    assert before["num_timesteps"] == steps
-    again = ["--engine", "rllib", "--resume", str(run), "--total-steps", str(2 * steps)]
-    assert training.main(again) == 0
-    after = rllib.read_checkpoint(RunDirectory(run))
-    assert after["num_timesteps"] >= 2 * steps
-    updates = [data["optimizer"][0]["step"].item() for data in (before, after)]
-    assert updates[1] > updates[0] > 0
+    assert win_share(agent, random, games=20, seed=1).games == 20
+    assert command.main(["--resume", str(run), "--total-steps", str(2 * steps)]) == 0
+    lines = [json.loads(line) for line in (run / "result.json").read_text().splitlines()]
+    made = [line["steps"] for line in lines]
+    assert made == sorted(made)
+    assert steps in made
+    assert made[-1] >= 2 * steps
+    rates = [line["learners/learner/default_optimizer_learning_rate"] for line in lines]
+    assert rates[made.index(steps)] < rates[made.index(steps) + 1] < rates[0]  # of the new total
+    (run / "model" / "rllib_checkpoint.json").write_text("{")
+    shutil.rmtree(run / "model" / "learner_group")
+    assert command.main(["--resume", str(run), "--total-steps", str(2 * steps + 1)]) == 0
+    assert json.loads((run / "policy.json").read_text())["steps"] > 2 * steps
 
 
 @LONG
@@ -301,32 +294,32 @@ def test_a_cluster_survives_the_death_of_a_runner():
     for _ in range(2):
         cluster.add_node(num_cpus=1, object_store_memory=memory)
     ray.init(cluster.address, log_to_driver=False)
-    learner = rllib.Learner(config_of(), 2, Logger(None, []))
+    algorithm = rllib.algorithm_config(config_of(num_env_runners=2)).build_algo()
     try:
-        learner.build()
-        learner.learn()
-        runners = learner.algorithm.env_runner_group
+        algorithm.train()
+        runners = algorithm.env_runner_group
         where = runners.foreach_env_runner(place, local_env_runner=False)
         assert len({node for _, node in where}) == 2
         victim = where[0][0]
         os.kill(victim, signal.SIGKILL)
         for _ in range(60):
-            before = learner.num_timesteps
-            learner.learn()
-            assert learner.num_timesteps > before
+            before = rllib.steps_of(algorithm)
+            algorithm.train()
+            assert rllib.steps_of(algorithm) > before
             if runners.num_healthy_remote_workers() == 2:
                 break
         now = runners.foreach_env_runner(place, local_env_runner=False)
         assert len(now) == 2
         assert victim not in [pid for pid, _ in now]
-        learner.learn()
+        algorithm.train()
         name = "policy.value_net.weight"
+        expected = torch.as_tensor(rllib.network_of(algorithm).weights["value_net.weight"])
         for weight in runners.foreach_env_runner(
             lambda one: one.module[rllib.LEARNER].state_dict()[name], local_env_runner=False
         ):
-            assert torch.equal(weight, learner.policy.state_dict()["value_net.weight"])
+            assert torch.equal(weight, expected)
     finally:
-        learner.close()
+        algorithm.stop()
         ray.shutdown()
         cluster.shutdown()
 

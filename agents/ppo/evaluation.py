@@ -1,0 +1,177 @@
+"""How strong a policy is: evaluations during training, the report at its end, and the speed."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import agents
+from agents.arena.matches import Score, win_share
+from agents.arena.plots import learning_curves
+from agents.ppo.agent import PolicyNetwork, PPOAgent
+from agents.ppo.options import Config
+from agents.ppo.run_directory import EVALUATION_FIELDS, RunDirectory
+
+BASELINES = ("random", "reference")
+MODES = {"": True, ",sample": False}  # of the report: endings of the name, whether it is greedy
+
+
+class Evaluator:
+    """Measures the win share of the greedy policy against the baselines.
+
+    The policy that does best against the last of them is kept.
+
+    Args:
+        run: where the figures go.
+        config: of the run.
+
+    Raises:
+        RunError: the run has no readable evaluations.
+    """
+
+    def __init__(self, run: RunDirectory, config: Config) -> None:
+        self._run = run
+        self._config = config
+        self._latest: dict[tuple[int, str], Score] = {}
+        self._baselines = {name: agents.make(name) for name in BASELINES}
+        rows = run.read_evaluations()
+        self._started = time.monotonic() - (float(rows[-1]["seconds"]) if rows else 0.0)
+
+    def evaluate(self, network: PolicyNetwork, steps: int) -> dict[str, float]:
+        """Measure a policy after so many steps, once; returns the figures by name."""
+        rows = self._run.read_evaluations()
+        if rows and int(rows[-1]["step"]) >= steps:
+            return {}
+        agent, figures = PPOAgent(network), {}
+        games = max(1, self._config.evaluation_games // len(self._config.num_players))
+        for players in self._config.num_players:
+            for name, baseline in self._baselines.items():
+                score = win_share(agent, baseline, num_players=players, games=games, seed=1)
+                self._latest[players, name] = score
+                figures[f"evaluation/{players}_players_{name}"] = score.share
+                rows.append(self._row(steps, players, name, score))
+        self._run.write_evaluations(rows)
+        strength = strengths(rows)
+        if strength[steps] >= max(strength.values()):
+            self._run.save_policy(agent, steps, self._run.best)
+        return figures
+
+    def summary(self) -> str:
+        """The latest win shares in a few words; of several numbers of players only the first."""
+        first = self._config.num_players[0]
+        shares = (
+            f"{score.share:.3f} v. {name}"
+            for (players, name), score in self._latest.items()
+            if players == first
+        )
+        return ", ".join(shares)
+
+    def _row(self, steps: int, players: int, name: str, score: Score) -> dict[str, str]:
+        seconds = round(time.monotonic() - self._started, 1)
+        numbers = (f"{number:.4f}" for number in (score.share, score.low, score.high))
+        values = (steps, seconds, players, name, score.games, *numbers)
+        return dict(zip(EVALUATION_FIELDS, map(str, values), strict=True))
+
+
+def strengths(rows: Sequence[dict[str, str]]) -> dict[int, float]:
+    """The win share against the last baseline by step; with several numbers of players the sum of
+    the shares, each times its number, so that being as good as the others is 1 for each.
+    """
+    total: dict[int, float] = defaultdict(float)
+    for row in rows:
+        if row["against"] == BASELINES[-1]:
+            total[int(row["step"])] += float(row["share"]) * int(row["num_players"])
+    return total
+
+
+# --- The end of a run --------------------------------------------------------------------------
+
+
+def report(run: RunDirectory, config: Config, network: PolicyNetwork) -> None:
+    """Measure the trained policy, greedy and sampled, and leave the table and the curves.
+
+    Opponents are the baselines and the agent that it is a best response to; the deals are others
+    than those of the evaluations.
+    """
+    fixed = [] if config.opponents in ("self", "pool") else [config.opponents]
+    heads = f"{'mode':<8}{'players':>7}  {'against':<20}{'games':>8}{'share':>7}  "
+    print(f"{heads}{'95 % interval':<16}  worst to best seat")
+    pairs = []
+    for ending, is_greedy in MODES.items():
+        agent, mode = PPOAgent(network, is_greedy), "greedy" if is_greedy else "sampled"
+        for players in config.num_players:
+            for name in dict.fromkeys([*BASELINES, *fixed]):
+                score = win_share(
+                    agent,
+                    agents.make(name),
+                    num_players=players,
+                    games=config.games_of_report,
+                    seed=2,
+                )
+                pair = {"agent": f"ppo:{run.path}{ending}", "against": name}
+                pairs.append({**pair, "num_players": players, **asdict(score)})
+                print(
+                    f"{mode:<8}{players:>7}  {name:<20}{score.games:>8,}{score.share:>7.3f}  "
+                    f"{score.low:.3f} to {score.high:.3f}  "
+                    f"{min(score.per_seat):.3f} to {max(score.per_seat):.3f}",
+                    flush=True,
+                )
+    run.write_report(pairs)
+    learning_curves([run.read_evaluations()], run.curves)
+    print(f"Curves: {run.curves}")
+    print(
+        f"Play it in the arena: python -m agents.arena {shlex.quote(f'ppo:{run.path}')} reference"
+    )
+
+
+# --- Speed -------------------------------------------------------------------------------------
+
+
+class Speed:
+    """Decisions a second, and whether they have fallen off.
+
+    Args:
+        steps: decisions made before.
+    """
+
+    WINDOW = 60.0  # seconds
+
+    def __init__(self, steps: int) -> None:
+        self._start = self._mark = time.monotonic(), steps
+        self._first = 0.0  # decisions a second in the first window
+        self._has_warned = False
+
+    def mean(self, steps: int) -> float:
+        """Decisions a second since the start."""
+        began, before = self._start
+        return (steps - before) / max(time.monotonic() - began, 1e-9)
+
+    def warning(self, steps: int) -> str | None:
+        """One line, once, when the speed of a minute is below half of that of the first one."""
+        now, (then, before) = time.monotonic(), self._mark
+        if now - then < self.WINDOW:
+            return None
+        rate = (steps - before) / (now - then)
+        self._mark = now, steps
+        if not self._first:
+            self._first = rate
+        elif rate < self._first / 2 and not self._has_warned:
+            self._has_warned = True
+            return (
+                f"Slower: {rate:,.0f} steps/s in the last minute, {self._first:,.0f} in the first; "
+                f"{_likely_cause()}"
+            )
+        return None
+
+
+def _likely_cause() -> str:
+    """Why training may have become slow."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if cores and load > cores:
+        return f"other processes want the cores (load {load:.1f} on {cores})"
+    return "the cores are not overbooked; they may run slower, or the opponents may take longer"

@@ -1,0 +1,280 @@
+"""The directory of a training run: the names of its files, and all that is written to them.
+
+Whatever ends a run, each file is whole. There are always two checkpoints, the last and the one
+before it, so that a broken file costs no more than the training between them.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import os
+import platform
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from agents.arena.plots import evaluations_of
+from agents.ppo.agent import WEIGHTS_FILE, PPOAgent, versions
+from agents.ppo.options import Config
+from alles_kaese_env import Variant
+from alles_kaese_env.command_line import provenance
+from alles_kaese_env.files import replacing
+
+LIBRARIES = ("numpy", "numba", "gymnasium", "torch", "stable-baselines3", "sb3-contrib", "ray")
+EVALUATION_FIELDS = ("step", "seconds", "num_players", "against", "games", "share", "low", "high")
+
+
+class RunError(ValueError):
+    """What ends a run in one line."""
+
+
+class TakenError(RunError):
+    """Another run has the directory."""
+
+
+class RunDirectory:
+    """A run directory; as a context manager it keeps other runs out.
+
+    Attributes:
+        config: ``config.json``: options, command, versions.
+        models: ``model``, the last checkpoint, and ``model-previous``, the one before it; of
+            ``--engine sb3`` they end in ``.zip``, of ``--engine rllib`` they are directories.
+        policy: ``policy.npz``, with ``policy.json``: what `agents.ppo.agent.PPOAgent` loads.
+        best: ``best.npz``, with ``best.json``: the policy of the best evaluation.
+        pool: directory of past policies.
+        evaluations: ``evaluations.csv``: win shares during training.
+        report: ``report.json``: win shares at the end.
+        curves: ``curves.png``: the evaluations as curves.
+
+    Beside them are the logs of the training backend, and ``.lock`` while a run is at work.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.json"
+        self.policy = path / WEIGHTS_FILE
+        self.best = path / "best.npz"
+        self.pool = path / "pool"
+        self.evaluations = path / "evaluations.csv"
+        self.report = path / "report.json"
+        self.curves = path / "curves.png"
+        self._lock = filelock.FileLock(path / ".lock")
+
+    @classmethod
+    def create(cls, out: Path | None, config: Config) -> RunDirectory:
+        """A new run directory, locked; without ``out`` it is named by players, seed and time.
+
+        Raises:
+            RunError: ``out`` is in use or cannot be made.
+        """
+        players = "-".join(map(str, config.num_players))
+        name = f"ppo-{players}p-seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
+        for number in itertools.count(1):
+            generated = Path("runs") / (name if number == 1 else f"{name}-{number}")
+            run = cls(generated if out is None else out)
+            try:
+                run._begin(config)
+            except OSError as error:
+                where = f"--out is {run.path}, which cannot be written"
+                raise RunError(f"{where} ({error})") from None
+            except TakenError:
+                if out is not None:
+                    raise
+            else:
+                break
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> tuple[RunDirectory, Config]:
+        """An existing run and its configuration.
+
+        Raises:
+            ValueError: it is no run directory, or one without a checkpoint.
+        """
+        run = cls(path)
+        try:
+            config = Config.from_json(run._read_config()["options"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"--resume is {path}, which is no run directory ({error})") from None
+        if not run.checkpoints():
+            raise ValueError(
+                f"--resume is {path}, which has no checkpoint yet; begin it with --out {path}"
+            )
+        return run, config
+
+    def __enter__(self) -> RunDirectory:
+        """Keep other runs out; the system lets go of the lock, however this one ends.
+
+        Raises:
+            RunError: another run is at work there, or the directory cannot be written.
+        """
+        try:
+            self._lock.acquire(timeout=0)
+        except filelock.Timeout:
+            raise TakenError(f"{self.path} is in use by another run") from None
+        except OSError as error:
+            raise RunError(f"{self.path} cannot be written ({error})") from None
+        for left in [*self.path.glob(".*.tmp*"), *self.pool.glob(".*.tmp*")]:  # by a killed run
+            _remove(left)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release(force=True)
+
+    @property
+    def resume_command(self) -> str:
+        """The command that goes on with the run."""
+        return f"python train.py --algo ppo --resume {shlex.quote(str(self.path))}"
+
+    # --- Beginning -----------------------------------------------------------------------------
+
+    def _begin(self, config: Config) -> None:
+        """Make and lock the directory, which is new or one of a run that never began."""
+        self._check_unused()
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.__enter__()
+        try:
+            self._check_unused()  # of two runs that begin at once, one fails here or at the lock
+            self.pool.mkdir(exist_ok=True)
+            self.write_config(config)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _check_unused(self) -> None:
+        if not self.path.exists():
+            return
+        names = {entry.name for entry in self.path.iterdir()} if self.path.is_dir() else {"file"}
+        names = {name for name in names if name != ".lock" and ".tmp" not in name}
+        if names and not (names <= {self.config.name, self.pool.name} and self._is_ours()):
+            raise TakenError(f"--out is {self.path}; allowed: a directory that is new or empty")
+
+    def _is_ours(self) -> bool:
+        with suppress(OSError, ValueError, TypeError):
+            return "options" in self._read_config() and not any(self.pool.glob("*"))
+        return False
+
+    # --- Configuration -------------------------------------------------------------------------
+
+    def _read_config(self) -> Any:
+        return json.loads(self.config.read_text(encoding="utf-8"))
+
+    def write_config(self, config: Config, is_resumed: bool = False) -> None:
+        """Keep the options, the commands and what they ran with."""
+        command = [Path(sys.executable).name, *sys.argv]
+        before = self._read_config() if is_resumed else {}
+        data = {
+            "options": asdict(config),
+            "command": before.get("command", command),
+            "resumed_by": before.get("resumed_by", []) + [command] * is_resumed,
+            **provenance(),
+            "python": platform.python_version(),
+            "processor": platform.processor() or platform.machine(),
+            "libraries": {name: _version_of(name) for name in LIBRARIES},
+            **versions(),
+        }
+        _write_json(self.config, data)
+
+    def _metadata(self, steps: int) -> dict[str, Any]:
+        """What weights after so many steps carry along: rules, options, command, libraries."""
+        config = self._read_config()
+        variant = asdict(Variant())
+        del variant["num_players"]  # stands in the options
+        names = ("options", "command", "version", "commit", "libraries")
+        return {"steps": steps, "variant": variant, **{name: config.get(name) for name in names}}
+
+    # --- Checkpoints and policies --------------------------------------------------------------
+
+    def save(self, write: Callable[[Path], Any], suffix: str, agent: PPOAgent, steps: int) -> None:
+        """Write a checkpoint and the policy after so many steps, each atomically.
+
+        Args:
+            write: writes the checkpoint to a path.
+            suffix: of that path; the one of the last checkpoint, kept as the previous one.
+            agent: the policy.
+            steps: decisions that it has learned from.
+        """
+        last = self.path / f"model{suffix}"
+        temporary = self.path / f".{last.name}.{os.getpid()}.tmp{suffix}"
+        previous = self.path / f"model-previous{suffix}"
+        try:
+            write(temporary)
+            if last.exists():
+                if previous.is_dir():
+                    shutil.rmtree(previous)
+                os.replace(last, previous)
+            os.replace(temporary, last)
+        finally:
+            _remove(temporary)
+        self.save_policy(agent, steps, self.policy)
+
+    def save_policy(self, agent: PPOAgent, steps: int, file: Path) -> None:
+        """Write the policy after so many steps, with what made it."""
+        agent.metadata = self._metadata(steps)
+        agent.save(file)
+
+    def checkpoints(self) -> list[Path]:
+        """All checkpoints, the last one first."""
+        names = ("model.zip", "model", "model-previous.zip", "model-previous")
+        return [file for name in names if (file := self.path / name).exists()]
+
+    def steps(self) -> int:
+        """Decisions that the saved policy has learned from; 0 if nothing can be read."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            return int(json.loads(self.policy.with_suffix(".json").read_text())["steps"])
+        return 0
+
+    # --- Evaluations and report ----------------------------------------------------------------
+
+    def read_evaluations(self) -> list[dict[str, str]]:
+        """The rows of ``evaluations.csv``, none before the first evaluation.
+
+        Raises:
+            RunError: it is no such file.
+        """
+        try:
+            return evaluations_of(self.evaluations)
+        except ValueError as error:
+            raise RunError(str(error)) from None
+
+    def write_evaluations(self, rows: Sequence[dict[str, str]]) -> None:
+        """Replace ``evaluations.csv``, so that it always holds whole evaluations."""
+        with replacing(self.evaluations) as file, open(file, "w", newline="") as stream:
+            writer = csv.DictWriter(stream, EVALUATION_FIELDS)
+            writer.writeheader()
+            writer.writerows(rows)
+
+    def write_report(self, pairs: Sequence[dict[str, Any]]) -> None:
+        """Keep the figures of the end."""
+        _write_json(self.report, {**provenance(), "pairs": pairs})
+
+
+def _write_json(file: Path, data: Any) -> None:
+    with replacing(file) as temporary:
+        temporary.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _version_of(library: str) -> str | None:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return None
