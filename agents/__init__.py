@@ -14,10 +14,11 @@ from alles_kaese_env.agent import Agent, import_agent
 __all__ = ["Agent", "RandomAgent", "ReferenceAgent", "make"]
 
 
-def _make_ppo(run: str) -> Agent:
+def _make_ppo(argument: str) -> Agent:
     from agents.ppo.agent import PRETRAINED, PPOAgent
 
-    return PPOAgent.load(run or PRETRAINED)
+    run = argument.removesuffix(",sample")
+    return PPOAgent.load(run or PRETRAINED, is_greedy=run == argument)
 
 
 def _make_search(budget: str) -> Agent:
@@ -34,7 +35,7 @@ AGENTS: dict[str, Callable[[str], Agent]] = {
     "search": _make_search,
     "ppo": _make_ppo,
 }
-ARGUMENTS = {"search": ":BUDGET", "ppo": "[:RUN]"}
+ARGUMENTS = {"search": ":BUDGET", "ppo": "[:RUN[,sample]]"}
 
 
 def names() -> str:
@@ -51,8 +52,9 @@ def make(name: str) -> Agent:
         name: the name, for some agents followed by a colon and an argument: for ``search`` its
             budget: 400 for so many play-outs an action, 100ms for so long a decision; for ``ppo``
             a run directory of ``train.py`` or a weights file in it, or nothing for the network
-            that comes with the project (``agents/pretrained``). Any other name is the import path
-            of an agent, see `alles_kaese_env.agent.import_agent`.
+            that comes with the project (``agents/pretrained``); it plays the likeliest action,
+            or, if the name ends in ",sample", draws one by its probability. Any other name is the
+            import path of an agent, see `alles_kaese_env.agent.import_agent`.
 
     Raises:
         ValueError: there is no such agent, or its argument is not what is allowed.

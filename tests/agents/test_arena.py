@@ -399,7 +399,8 @@ def test_bad_command_in_a_process():
     assert_one_line_of_error(errors, COMMAND, "nonsense", agents.names())
     assert (
         agents.names()
-        == "random, greedy, reference, heuristic, search:BUDGET, ppo[:RUN], MODULE:NAME[:ARGUMENT]"
+        == "random, greedy, reference, heuristic, search:BUDGET, ppo[:RUN[,sample]], "
+        "MODULE:NAME[:ARGUMENT]"
     )
 
 

@@ -254,6 +254,13 @@ def test_round_trip(run):
     assert (made.act(observations, masks, None) == expected).all()
 
 
+def test_a_name_can_ask_for_sampled_actions(run):
+    assert agents.make(f"ppo:{run}").is_greedy
+    assert not agents.make(f"ppo:{run},sample").is_greedy
+    assert not agents.make("ppo:,sample").is_greedy
+    assert "ppo[:RUN[,sample]]" in agents.names()
+
+
 def test_metadata_say_what_the_weights_are_for(run):
     metadata = json.loads((run / "policy.json").read_text())
     assert metadata == {
