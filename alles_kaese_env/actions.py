@@ -69,7 +69,7 @@ def as_actions(actions: Any, number: int) -> npt.NDArray[np.int64]:
     return array
 
 
-def as_whole_numbers(actions: Any, number: int) -> npt.NDArray[np.int64]:
+def as_whole_numbers(actions: Any, number: int, whose: str = "") -> npt.NDArray[np.int64]:
     """An int64 array (number,), with no look at the numbers.
 
     Raises:
@@ -78,7 +78,7 @@ def as_whole_numbers(actions: Any, number: int) -> npt.NDArray[np.int64]:
     array = np.asarray(actions)
     if array.shape != (number,) or array.dtype.kind not in "iu":
         raise ValueError(
-            f"actions has shape {array.shape} and type {array.dtype}; "
+            f"actions{whose} has shape {array.shape} and type {array.dtype}; "
             f"allowed: shape ({number},) and whole numbers"
         )
     return array.astype(np.int64, copy=False)

@@ -107,6 +107,8 @@ class GameBatch:
         record: bool = False,
     ) -> None:
         self.num_games = whole_number("num_games", num_games, 1, 2**31 - 1)
+        if variant is not None and not isinstance(variant, Variant):
+            raise ValueError(f"variant is {variant!r}; allowed: a Variant, or None")
         self.variant = Variant() if variant is None else variant
         self.threads = whole_number("threads", threads, 1, 1024)
         self.autoreset = bool(autoreset)
@@ -207,7 +209,12 @@ class GameBatch:
         """
         if seats is None:
             return self.observations.copy()
-        who = np.array(np.broadcast_to(np.asarray(seats, np.int64), self.num_games))
+        given = np.asarray(seats)
+        if given.dtype.kind not in "iu" or given.shape not in ((), (self.num_games,)):
+            raise ValueError(
+                f"seats is {seats!r}; allowed: a whole number, or {self.num_games} of them"
+            )
+        who = np.array(np.broadcast_to(given.astype(np.int64), self.num_games))
         for seat in (who.min(), who.max()):
             whole_number("seats", seat, 0, self.variant.num_players - 1)
         observations = np.zeros_like(self.observations)
@@ -340,12 +347,13 @@ class GameBatch:
         clear_games(self.games, self.variant.rules, rows)
         self._run_chance(rows)
 
-    def check(self, actions: npt.NDArray[np.int64], rows: Rows) -> None:
-        """Raise `ValueError` if an action is illegal."""
+    def check(self, actions: npt.NDArray[np.int64], rows: Rows, whose: str = "") -> None:
+        """Raise `ValueError`, which says whose action it is, if one is illegal."""
         wrong = first_illegal(self.buffers, rows, actions)
         if wrong >= 0:
             row = int(rows[wrong])
-            raise illegal_action(int(actions[wrong]), self.masks[row], f" of game {row}")
+            where = f"{whose} on seat {self.games['seat'][row]}" if whose else ""
+            raise illegal_action(int(actions[wrong]), self.masks[row], f"{where} of game {row}")
 
     def attempt(self, actions: npt.NDArray[np.int64], rows: Rows) -> None:
         """Let the seat to move act in each row, without a look at the games after it.

@@ -94,7 +94,11 @@ class Layout:
         )
 
     def __getitem__(self, name: str) -> Field:
-        return next(field for field in self.fields if field.name == name)
+        for field in self.fields:
+            if field.name == name:
+                return field
+        allowed = ", ".join(field.name for field in self.fields)
+        raise KeyError(f"field is {name!r}; allowed: {allowed}")
 
     def space(self) -> gymnasium.spaces.Box:
         """The Gymnasium space of an observation, a new object."""
@@ -129,6 +133,9 @@ class Layout:
             ValueError: the observation has another shape or was made with other players.
         """
         parts = self.decode(observation)
+        if np.ndim(observation) != 1:
+            shape = np.shape(observation)
+            raise ValueError(f"observation has shape {shape}; allowed: ({self.size},), one of them")
         seats = int(one_hot_index(parts["num_players"])) + 1
         if seats != variant.num_players:
             raise ValueError(

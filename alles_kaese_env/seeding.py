@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import operator
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,17 +49,18 @@ def streams_of_each(seeds: Sequence[int]) -> npt.NDArray[np.uint64]:
     return np.array([streams_of(seed, 1)[0] for seed in seeds], np.uint64)
 
 
-def agent_generator(seed: int | None, *key: int) -> np.random.Generator:
-    """What agents draw from in games of a seed: it shares no stream with the games.
+def agent_generator(seed: int | Sequence[int] | None, *key: int) -> np.random.Generator:
+    """What agents draw from in games of a seed: nothing in it leads back to the games.
 
-    Unlike that of `numpy.random.default_rng`, its ``bit_generator.seed_seq`` does not hold the
-    seed, from which an agent could deal the same cards again.
+    An agent that knew the seed could deal the same cards again. So the generator begins from a
+    hash of it, and its ``bit_generator.seed_seq`` holds that hash alone.
 
     Args:
-        seed: of the games; None for one from the operating system.
+        seed: of the games, or their seeds; None for one from the operating system.
         key: makes several independent generators from one seed.
     """
-    drawn = np.random.PCG64(np.random.SeedSequence(as_seed(seed), spawn_key=key))
-    bits = np.random.PCG64()
-    bits.state = drawn.state
-    return np.random.Generator(bits)
+    given = seed if isinstance(seed, Sequence) else [seed]
+    seeds = [secrets.randbits(128) if one is None else as_seed(one) for one in given]
+    text = repr((seeds, [int(number) for number in key])).encode()
+    digest = hashlib.blake2b(text, digest_size=16, person=b"agents").digest()
+    return np.random.default_rng(int.from_bytes(digest, "little"))

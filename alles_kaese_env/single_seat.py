@@ -23,6 +23,7 @@ from alles_kaese_env.core.records import (
 )
 from alles_kaese_env.game_batch import GameBatch, Rows
 from alles_kaese_env.scripted import ScriptedDeal
+from alles_kaese_env.seeding import agent_generator
 from alles_kaese_env.state import (
     State,
     checked_array,
@@ -92,7 +93,7 @@ class SingleSeatGames:
         self.rewards = self.batch.rewards
         self.terminated = self.batch.terminated
         self.illegal = self.batch.illegal
-        self.rng = np.random.default_rng()
+        self.rng = agent_generator(None)
         self.playing = np.zeros(num_games, bool)
         self._is_learners_view = False  # what the batch shows
         self._handed_over = np.zeros(num_games, np.float32)
@@ -304,8 +305,10 @@ class SingleSeatGames:
         which = self._assigned[rows, movers]
         for k in np.unique(which):
             some = rows[which == k]
-            actions = as_whole_numbers(self._choose(self._agents[k], some), len(some))
-            batch.check(actions, some)
+            agent = self._agents[k]
+            whose = f" of opponent {name_of(agent)}"
+            actions = as_whole_numbers(self._choose(agent, some), len(some), whose)
+            batch.check(actions, some, whose)
             batch.attempt(actions, some)
 
     def _choose(self, agent: Agent | None, rows: Rows) -> npt.NDArray[np.int64]:
@@ -326,6 +329,11 @@ class SingleSeatGames:
         own = points[np.arange(len(rows)), self.seats[rows]]
         others = (points.sum(axis=1) - own) / (players - 1)
         return (own - others) * self.batch.variant.rules["per_point"][0]
+
+
+def name_of(agent: Agent | None) -> str:
+    """What an agent is called in an error."""
+    return "random" if agent is None else getattr(agent, "__name__", type(agent).__name__)
 
 
 def check_episodes(games: npt.NDArray[np.void], arrays: dict[str, npt.NDArray[Any]]) -> None:

@@ -180,7 +180,8 @@ def _of_fronts(
     taken = game["taken"].sum(axis=1)
     is_at_table = (seats < players)[:, None]
     least = (taken[:, None] + knows.sum(axis=2)) * is_at_table
-    most = game["drawn"][:, None] * is_at_table
+    others_peeked = (seen[:, None] & ~knows).sum(axis=2)  # in the row, and not at by this seat
+    most = (game["drawn"][:, None] - others_peeked) * is_at_table
     return {
         "a front is unseen, cheese or a trap": front <= TRAP,
         "only seats peek": peeked < 1 << players,

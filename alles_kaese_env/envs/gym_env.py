@@ -17,7 +17,7 @@ from alles_kaese_env.core.records import (
 from alles_kaese_env.observation import OBSERVATION
 from alles_kaese_env.replay.game import Perspective, Replay
 from alles_kaese_env.scripted import ScriptedDeal
-from alles_kaese_env.seeding import as_seed, drawn_streams, streams_of
+from alles_kaese_env.seeding import agent_generator, as_seed, drawn_streams, streams_of
 from alles_kaese_env.single_seat import SingleSeatGames
 from alles_kaese_env.state import State
 from alles_kaese_env.variant import Variant
@@ -109,9 +109,10 @@ class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         number = as_seed(seed)
         super().reset(seed=number)
         if number is not None:
-            self._games.seed(streams_of(number, 1), self.np_random)
+            self._games.seed(streams_of(number, 1), agent_generator(number))
         elif not self._is_seeded:
-            self._games.seed(drawn_streams(self.np_random, 1), self.np_random)
+            game, opponents = drawn_streams(self.np_random, 2)
+            self._games.seed(np.array([game]), agent_generator(int(opponents)))
         self._is_seeded = True
         self._games.deal(self._rows, script)
         self._follow()
@@ -146,8 +147,6 @@ class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         Raises:
             ValueError: the state is of another version or other rules, or none that can occur.
         """
-        if not self._is_seeded:
-            self._games.rng = self.np_random
         self._games.set_state(state)
         self._is_seeded = True
         self._follow()

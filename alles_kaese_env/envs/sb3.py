@@ -19,7 +19,7 @@ from alles_kaese_env.core.records import (
 )
 from alles_kaese_env.observation import OBSERVATION
 from alles_kaese_env.replay.game import Replay
-from alles_kaese_env.seeding import as_seed, streams_of
+from alles_kaese_env.seeding import agent_generator, as_seed, streams_of
 from alles_kaese_env.single_seat import SingleSeatGames
 from alles_kaese_env.state import State, checked_array, make_state, open_state
 from alles_kaese_env.variant import Variant
@@ -126,7 +126,7 @@ class AllesKaeseVecEnv(BatchedVecEnv):
         """
         number = as_seed(seed)
         streams = streams_of(number, self.num_envs)
-        self.games.seed(streams, np.random.default_rng(number))
+        self.games.seed(streams, agent_generator(number))
         return [number] * self.num_envs
 
     def reset(self) -> npt.NDArray[np.float32]:

@@ -18,7 +18,13 @@ from alles_kaese_env.core.records import (
 )
 from alles_kaese_env.observation import OBSERVATION
 from alles_kaese_env.replay.game import Perspective, Replay
-from alles_kaese_env.seeding import as_seed, drawn_streams, streams_of, streams_of_each
+from alles_kaese_env.seeding import (
+    agent_generator,
+    as_seed,
+    drawn_streams,
+    streams_of,
+    streams_of_each,
+)
 from alles_kaese_env.single_seat import SingleSeatGames
 from alles_kaese_env.state import State
 from alles_kaese_env.variant import Variant
@@ -142,8 +148,6 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
             ValueError: the state is of another version, other rules or another number of games,
                 or none that can occur.
         """
-        if not self._is_seeded:
-            self._games.rng = self.np_random
         self._games.set_state(state)
         self._is_over = self._games.terminated.copy()
         self._is_seeded = True
@@ -169,25 +173,27 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
 
     def _seed(self, seed: Any, rows: npt.NDArray[np.int64]) -> None:
         """Begin the streams of these rows anew; without a seed they go on."""
+        agents_seed: int | list[int] | None
         if isinstance(seed, (Sequence, np.ndarray)) and not isinstance(seed, str):
-            words = self._streams_of_list(seed)
+            words, agents_seed = self._streams_of_list(seed)
         else:
             number = as_seed(seed)
             if number is None and self._is_seeded:
                 return
             self._np_random, self._np_random_seed = gymnasium.utils.seeding.np_random(number)
             if number is None:
-                words = drawn_streams(self._np_random, self.num_envs)
+                agents_seed, *drawn = drawn_streams(self._np_random, 1 + self.num_envs).tolist()
+                words = np.array(drawn, np.uint64)
             else:
-                words = streams_of(number, self.num_envs)
+                words, agents_seed = streams_of(number, self.num_envs), number
         streams = self._games.batch.streams.copy()
         which = rows if self._is_seeded else self._all_rows
         streams[which] = words[which]
-        self._games.seed(streams, self.np_random)
+        self._games.seed(streams, agent_generator(agents_seed))
         self._is_seeded = True
 
-    def _streams_of_list(self, seeds: Any) -> npt.NDArray[np.uint64]:
-        """A stream for each seed; None leaves a game its own."""
+    def _streams_of_list(self, seeds: Any) -> tuple[npt.NDArray[np.uint64], list[int] | None]:
+        """A stream for each seed, where None leaves a game its own; and the seeds given."""
         shape = np.asarray(seeds, object).shape
         if shape != (self.num_envs,):
             raise ValueError(
@@ -200,7 +206,7 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
         words[[number is not None for number in numbers]] = streams_of_each(given)
         if given:
             self._np_random, self._np_random_seed = np.random.default_rng(given), -1
-        return words
+        return words, given or None
 
     def _reset_mask(self, options: dict[str, Any] | None) -> Flags:
         for name in options or {}:

@@ -974,7 +974,10 @@ def test_opponents_see_their_own_side_and_only_legal_masks():
 def test_an_illegal_action_of_an_opponent_is_named():
     env = AllesKaeseEnv(seat=0, opponents=Cheat(), render_mode="ansi")
     env.reset(seed=0, options={"dice": [1, 1]})
-    with pytest.raises(ValueError, match=r"action of game 0 is \d+ \(\w+ slot \d\); allowed now"):
+    with pytest.raises(
+        ValueError,
+        match=r"action of opponent Cheat on seat 1 of game 0 is \d+ \(\w+ slot \d\); allowed now",
+    ):
         env.step(env.action_masks().argmax())
     for call in (lambda: env.step(0), env.action_masks, env.render):  # it is the opponent's view
         with pytest.raises(gym.error.ResetNeeded, match="reset"):
@@ -986,8 +989,11 @@ def test_an_illegal_action_of_an_opponent_is_named():
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (NUM_ACTIONS, r"action of game 0 is 18; allowed: a whole number from 0 to 17"),
-        (-1, r"action of game 0 is -1"),
+        (
+            NUM_ACTIONS,
+            r"action of opponent Broken on seat 1 of game 0 is 18; allowed: a whole number from 0 to 17",
+        ),
+        (-1, r"action of opponent Broken on seat 1 of game 0 is -1"),
         (2.0, "type float64"),
         (True, "type bool"),
         (None, "type object"),
@@ -1038,3 +1044,26 @@ def test_the_spec_makes_the_same_environment():
     again = env.spec.make()
     assert_same(*[play_on(one, one.reset(seed=1)[1], 40) for one in (env, again)])
     assert env.unwrapped.variant == Variant(num_players=4, burn="turn")
+
+
+class ForbiddenMoves:
+    def act(self, observations, masks, rng):
+        return masks.argmin(axis=1)
+
+
+class NoMoves:
+    def act(self, observations, masks, rng):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("opponent", "expected"),
+    [
+        (ForbiddenMoves(), r"action of opponent ForbiddenMoves on seat 0 of game 0 is \d+"),
+        (NoMoves(), "actions of opponent NoMoves has shape"),
+    ],
+)
+def test_a_fault_of_an_opponent_names_the_opponent(opponent, expected):
+    env = AllesKaeseEnv(opponents=opponent, seat=1)
+    with pytest.raises(ValueError, match=expected):
+        env.reset(seed=0)

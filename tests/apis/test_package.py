@@ -10,6 +10,7 @@ import pytest
 
 import alles_kaese_env
 from alles_kaese_env import (
+    OBSERVATION,
     AllesKaeseEnv,
     AllesKaeseVectorEnv,
     GameBatch,
@@ -299,3 +300,16 @@ def test_a_state_that_was_set_is_copied():
         np.array_equal(one, other)
         for one, other in zip(arrays_in(state), arrays_in(kept), strict=True)
     )
+
+
+def test_wrong_arguments_of_the_batch_and_the_layout_are_named():
+    batch = GameBatch(4, seed=0)
+    with pytest.raises(ValueError, match="variant is 2; allowed: a Variant, or None"):
+        GameBatch(4, 2)
+    for seats in (1.7, [0, 1], "0", True):
+        with pytest.raises(ValueError, match=r"seats is .*; allowed: a whole number, or 4 of them"):
+            batch.observe(seats)
+    with pytest.raises(KeyError, match="field is 'x'; allowed: row, own_peeks"):
+        OBSERVATION["x"]
+    with pytest.raises(ValueError, match=r"shape \(4, 253\); allowed: \(253,\)"):
+        OBSERVATION.facts(batch.observations, batch.variant)

@@ -472,7 +472,9 @@ def test_one_illegal_action_leaves_all_games_as_they_are():
 def test_an_illegal_action_of_an_opponent_is_named():
     venv = AllesKaeseVecEnv(4, opponents=Cheat(), seat=0, seed=0)
     venv.reset()
-    with pytest.raises(ValueError, match=r"action of game \d is \d+ \(\w+ slot \d\)"):
+    with pytest.raises(
+        ValueError, match=r"action of opponent Cheat on seat 1 of game \d is \d+ \(\w+ slot \d\)"
+    ):
         play(venv, 20)
 
 

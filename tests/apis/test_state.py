@@ -313,6 +313,20 @@ def changed_byte(state, rng):
     return {**state, "games": games}
 
 
+def test_a_front_that_a_seat_knows_twice_is_refused():
+    """Without its bit in ``peeked`` the seat would count the front in the slot once more."""
+    batch = GameBatch(1, seed=0)
+    while not ((peeked := batch.games["peeked"][0]) == 3).any():
+        peeks = np.flatnonzero(batch.masks[0][:6])
+        batch.step([peeks[0] if len(peeks) else np.flatnonzero(batch.masks[0])[-1]])
+        if batch.over[0]:
+            batch.reset()
+    state = batch.get_state()
+    state["games"]["peeked"][0, np.flatnonzero(peeked == 3)[0]] = 1
+    with pytest.raises(ValueError, match="a seat knows what it saw"):
+        batch.set_state(state)
+
+
 @pytest.mark.parametrize("players", [2, 4])
 def test_a_record_that_cannot_occur_is_refused(players):
     """Of 3,000 records with one byte changed, those taken have their cards and can be played on.

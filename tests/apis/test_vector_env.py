@@ -429,7 +429,9 @@ def test_one_illegal_action_leaves_all_games_as_they_are(playing):
 def test_an_illegal_action_of_an_opponent_is_named():
     env = native(seat=0, opponents=Cheat())
     env.reset(seed=0)
-    with pytest.raises(ValueError, match=r"action of game \d is \d+ \(\w+ slot \d\)"):
+    with pytest.raises(
+        ValueError, match=r"action of opponent Cheat on seat 1 of game \d is \d+ \(\w+ slot \d\)"
+    ):
         play(env, {"action_mask": env.action_masks()}, 20)
 
 
