@@ -10,9 +10,9 @@ def main() -> int:
     try:
         from agents.ppo.command import main as run
     except ImportError as error:
-        what = error.name
-        if what in ("agents", "alles_kaese_env"):  # python -I does not look beside the script
-            what = f"the directory {what} beside it, which Python does not find"
+        what = error.name or str(error)
+        if what.split(".")[0] in ("agents", "alles_kaese_env"):  # python -I, or another "agents"
+            what = f"its own {what}, which Python does not find"
         print(f"train.py needs {what}; install it with: {INSTALL}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

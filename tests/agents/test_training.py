@@ -6,9 +6,11 @@ import ast
 import csv
 import json
 import math
+import os
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from dataclasses import asdict
@@ -29,11 +31,18 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import agents
 from agents.arena.matches import win_share
-from agents.ppo import command, evaluation, options, sb3, self_play
+from agents.ppo import command, evaluation, options, run_directory, sb3, self_play
 from agents.ppo.agent import PPOAgent
 from agents.ppo.options import Config
 from agents.ppo.run_directory import RunDirectory
-from alles_kaese_env import OBSERVATION, OBSERVATION_VERSION, RULES_VERSION, GameBatch
+from alles_kaese_env import (
+    OBSERVATION,
+    OBSERVATION_VERSION,
+    RULES_VERSION,
+    GameBatch,
+    command_line,
+)
+from alles_kaese_env.command_line import provenance
 
 N_STEPS = Config().n_steps
 ENVS = 16
@@ -229,6 +238,8 @@ def test_the_configuration_is_kept(process_run):
     assert data["python"] == ".".join(map(str, sys.version_info[:3]))
     assert data["observation_version"] == OBSERVATION_VERSION
     assert data["rules_version"] == RULES_VERSION
+    assert {name: data[name] for name in ("version", "commit")} == provenance()
+    assert data["version"]
 
 
 def test_the_report_is_of_the_trained_policy(process_run):
@@ -505,6 +516,95 @@ def test_ctrl_c_in_a_process(tmp_path):
     assert steps_of(run) > before
 
 
+def test_ctrl_c_before_the_first_step_leaves_a_directory_to_begin_again(
+    tmp_path, monkeypatch, capsys
+):
+    run = tmp_path / "run"
+    arguments = ["--out", str(run), "--total-steps", "1", *SMALL]
+    with monkeypatch.context() as patch:
+        patch.setattr(sb3, "new_model", Once(sb3.new_model))
+        assert interrupted(command.main, arguments) == 130
+    output, errors = capsys.readouterr()
+    assert (output.count("\n"), errors) == (1, "")
+    assert "begin again with the same command" in output
+    assert_refused(capsys, ["--resume", run], "has no checkpoint yet", f"--out {run}")
+    assert command.main(arguments) == 0
+    assert steps_of(run) == ROLLOUT
+
+
+def test_a_run_that_never_stepped_can_be_resumed(tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(sb3, "make_logger", Once(sb3.make_logger))
+        assert interrupted(command.main, ["--out", str(run), "--total-steps", "1", *SMALL]) == 130
+    assert steps_of(run) == 0
+    assert resume(run) == 0
+    assert steps_of(run) == ROLLOUT
+
+
+# --- Where a run is watched --------------------------------------------------------------------
+
+
+def test_without_a_terminal_a_line_says_now_and_then_how_far_it_is(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command_line, "SECONDS_BETWEEN_LINES", 0.0)
+    train(tmp_path / "run", steps=3 * ROLLOUT)
+    lines = [line for line in capsys.readouterr().out.splitlines() if " of 1,536 steps" in line]
+    assert [line.split()[0] for line in lines] == ["512", "1,024", "1,536"]
+    assert all("steps/s" in line and "v. reference" in line for line in lines)
+
+
+def test_a_speed_that_falls_by_half_is_said_once(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(evaluation.time, "monotonic", lambda: now[0])
+    speed, warnings = evaluation.Speed(0), []
+    for steps in (0, 300, 600, 1200, 1500, 1740, 1800, 1860):  # ten a second, then four, then one
+        now[0] += 30
+        warnings.append(speed.warning(steps))
+    assert [number for number, line in enumerate(warnings) if line] == [7]
+    assert warnings[7].startswith("Slower: 2 steps/s in the last minute, 5 in the first; ")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp932", "cp1252", "utf-8"])
+def test_help_is_shown_in_every_encoding(encoding):
+    done = subprocess.run(
+        [sys.executable, "train.py", "--help"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "--total-steps" in done.stdout.decode(encoding)
+
+
+IN_ENCODING = """
+import os, sys
+encoding = sys.argv.pop(1)
+environment = {**os.environ, "PYTHONIOENCODING": encoding}
+os.execve(sys.executable, [sys.executable, "train.py", *sys.argv[1:]], environment)
+"""
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_directory_that_the_output_cannot_name(tmp_path, encoding):
+    run = tmp_path / "日本" / "y"
+    options = ["--out", run, "--total-steps", "1", *SMALL]
+    code, output, errors = run_python("-c", IN_ENCODING, encoding, *options)
+    assert (code, errors) == (0, "")
+    assert "\\u65e5" in output
+    assert resume(run) == 0
+
+
+def test_runs_that_begin_at_once_without_out_get_names_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run_directory.time, "strftime", lambda _: "now")
+    runs = [RunDirectory.create(None, Config()) for _ in range(4)]
+    names = ["", "-2", "-3", "-4"]
+    assert [run.path.name for run in runs] == [f"ppo-2p-seed0-now{name}" for name in names]
+    for run in runs:
+        run.__exit__()
+
+
 # --- Bad options -------------------------------------------------------------------------------
 
 
@@ -530,6 +630,13 @@ BAD_OPTIONS = {
     "device meta": (["--device", "meta"], "--device is 'meta'"),
     "device hpu": (["--device", "hpu"], "--device is 'hpu'"),
     "algorithm": (["--algo", "dqn"], "--algo"),
+    "one decision": (["--n-steps", "1", "--num-envs", "1"], "one decision an update"),
+    "a minibatch of one": (
+        ["--n-steps", "13", "--num-envs", "5", "--batch-size", "64"],
+        "--batch-size is 64; allowed: a number that leaves no minibatch of a single decision",
+    ),
+    "runners": (["--num-env-runners", "4"], "--num-env-runners goes with --engine rllib only"),
+    "address": (["--address", "auto"], "--address goes with --engine rllib only"),
     "option": (["--nonsense"], "--nonsense"),
 }
 
@@ -598,8 +705,10 @@ def finished(tmp_path):
         ["--opponents", "self"],
         ["--out", "elsewhere"],
         ["--total-steps", "0"],
+        ["--total-steps", "10"],
         ["--num-envs", "0"],
         ["--device", "nonsense"],
+        ["--engine", "rllib"],
     ],
     ids=" ".join,
 )
@@ -623,6 +732,16 @@ import runpy, sys
 sys.modules[sys.argv.pop(1)] = None
 runpy.run_path("train.py", run_name="__main__")
 """
+
+
+def test_a_script_that_does_not_find_the_project_says_what_is_missing():
+    """Such as with python -I."""
+    code, output, errors = run_python("-c", WITHOUT, "agents", "--total-steps", "1")
+    assert (code, output) == (2, "")
+    assert errors == (
+        "train.py needs its own agents.ppo, which Python does not find; "
+        'install it with: pip install -e ".[train]"\n'
+    )
 
 
 @pytest.mark.parametrize("library", ["sb3_contrib", "tensorboard"])
