@@ -32,7 +32,7 @@ def record(agent, dataset, episodes, seed=0, algorithm=None, **options):
 def play(env, agent, rng, number, seed):
     """An episode."""
     observation, info = env.reset(seed=seed)
-    game = EpisodeBuffer(number, seed, observations=[observation])
+    game = EpisodeBuffer(number, seed, {}, [observation], [], [], [], [])
     masks, terminated = [info["action_mask"]], False
     while not terminated:
         action = agent.act(observation[None], masks[-1][None].astype(bool), rng)[0]
