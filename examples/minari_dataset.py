@@ -32,19 +32,17 @@ def record(agent, dataset, episodes, seed=0, algorithm=None, **options):
 def play(env, agent, rng, number, seed):
     """An episode."""
     observation, info = env.reset(seed=seed)
-    game = EpisodeBuffer(number, seed, {}, [observation], [], [], [], [])
-    masks, terminated = [info["action_mask"]], False
+    observations, masks, actions, rewards = [observation], [info["action_mask"]], [], []
+    terminated = False
     while not terminated:
-        action = agent.act(observation[None], masks[-1][None].astype(bool), rng)[0]
-        observation, reward, terminated, _, info = env.step(action)
-        game.observations.append(observation)
-        game.actions.append(action)
-        game.rewards.append(float(reward))
-        game.terminations.append(terminated)
-        game.truncations.append(False)
+        actions.append(agent.act(observation[None], masks[-1][None].astype(bool), rng)[0])
+        observation, reward, terminated, _, info = env.step(actions[-1])
+        observations.append(observation)
         masks.append(info["action_mask"])
-    game.infos = {"action_mask": masks}
-    return game
+        rewards.append(float(reward))
+    ends, never = [False] * (len(actions) - 1) + [True], [False] * len(actions)
+    infos = {"action_mask": masks}
+    return EpisodeBuffer(number, seed, None, observations, actions, rewards, ends, never, infos)
 
 
 def main(arguments=None):
