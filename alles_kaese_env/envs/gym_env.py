@@ -1,4 +1,4 @@
-"""The Gymnasium face: one game, one seat learns, opponents play the others."""
+"""The Gymnasium API: one game, in which one seat learns and opponents play the others."""
 
 from __future__ import annotations
 
@@ -11,66 +11,68 @@ import numpy.typing as npt
 
 from alles_kaese_env.actions import as_action
 from alles_kaese_env.agent import Opponent
-from alles_kaese_env.core.records import (
-    NUM_ACTIONS,
-)
+from alles_kaese_env.core.records import NUM_ACTIONS
+from alles_kaese_env.envs.common import Info, OneGame, variant_of
 from alles_kaese_env.observation import OBSERVATION
-from alles_kaese_env.replay.game import Perspective, Replay
+from alles_kaese_env.replay.game import Perspective
 from alles_kaese_env.scripted import ScriptedDeal
 from alles_kaese_env.seeding import agent_generator, as_seed, drawn_streams, streams_of
 from alles_kaese_env.single_seat import SingleSeatGames
 from alles_kaese_env.state import State
-from alles_kaese_env.variant import Variant
-from alles_kaese_env.viewer.renderer import MODES, RENDER_FPS, Frame, Renderer
-
-Info = dict[str, Any]
+from alles_kaese_env.viewer.renderer import MODES, RENDER_FPS, Renderer
 
 
-class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
+class AllesKaeseEnv(OneGame, gymnasium.Env[npt.NDArray[np.float32], np.int64]):
     """Alles Käse! for one learner.
 
     ## Action space
     `Discrete(18)`: kind x slot; 0 to 5 peek, 6 to 11 take, 12 to 17 discard (see
-    `alles_kaese_env.decode_action`). What is legal now stands in ``info["action_mask"]``, int8
-    (18,), and in `action_masks()`, bool (18,).
+    `alles_kaese_env.decode_action`).
 
     ## Observation space
     `Box(0, 1, (253,), float32)`, see `alles_kaese_env.OBSERVATION`.
+
+    ## Info
+    Every `reset` and `step` returns ``action_mask``, the legal actions, int8 (18,), and
+    ``illegal_action``, whether an illegal action ended the episode, a bool array ().
+    `action_masks()` returns the legal actions as bool (18,).
 
     ## Reward
     The payoff of RULES P5 at the end: 1 for a sole winner down to -1 / (num_players - 1). With
     ``reward="shaped"`` it is spread over the episode.
 
     ## Start
-    A new deal. The opponents that sit before the learner have already played.
+    A new deal. Opponents that sit before the learner have already played.
 
     ## End
-    `terminated` when the game is over or the learner acted illegally (``info["illegal_action"]``
-    is then True). `truncated` is always False. Games of 4 to 6 players have no bound on their
-    length but end with probability 1; wrap them in `TimeLimit` if you need a bound.
+    `terminated` when the game is over or the learner acted illegally. `truncated` is always
+    False. Games of 4 to 6 players have no bound on their length but end with probability 1; pass
+    ``max_episode_steps`` to `gymnasium.make` if you need a bound.
 
     Args:
         num_players: 2 to 6.
         opponents: an agent for all other seats, or num_players - 1 of them in turn order after
-            the learner: "random", an import path such as "reference", or an
+            the learner. An agent is "random", a name such as "reference", an import path, or an
             object with ``act(observations, masks, rng) -> actions`` on batches.
         seat: the learner's seat; None draws one for each game.
         reward: "win" or "shaped".
         on_illegal: what an illegal action of the learner does: "forfeit" ends the episode with
             the payoff of a lost game, "raise" raises `ValueError`. The game is not changed.
-        render_mode: None; "ansi" for a text; "rgb_array" for an array (640, 1024, 3) uint8; "human"
-            for a window that follows by itself. The last two need the extra ``render``.
+        render_mode: None; "ansi" for text; "rgb_array" for an array (640, 1024, 3) uint8; "human"
+            for a window that is updated at every step. The last two need the extra ``render``.
         perspective: what `render` shows: None for what the learner may know, "public" for what
-            everybody sees, another seat, or "all" for every front that anybody has seen.
-        record: write down every game for `replay`, from the next deal on; then `render` shows all
+            everybody sees, a seat for what it may know, or "all" for every front that anybody
+            has seen.
+        record: record every game for `replay`, from the next deal on; then `render` shows all
             turns, else the last one.
         **variant: the other fields of `Variant`: traps, copies, row_size, trap_limit, burn.
 
     `reset(seed=...)` takes 0 to 2^64 - 1. `reset(options={"deck": ..., "dice": ...})` deals a
-    stacked deck: (holes, is_trap) of all cards, the slots of the row first and then the reserve,
-    and the faces of the first rolls.
+    stacked deck: (holes, is_trap) of all cards, first the slots of the row and then the reserve,
+    and the numbers of the first rolls.
 
     Raises:
+        TypeError: there is no argument of that name.
         ValueError: an argument, a seed or an option is not what is allowed.
 
     ## Version history
@@ -91,13 +93,14 @@ class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         record: bool = False,
         **variant: Any,
     ) -> None:
-        self.variant = Variant.from_fields(num_players=num_players, **variant)
+        self.variant = variant_of(AllesKaeseEnv, num_players, variant)
         self.observation_space: gymnasium.spaces.Box[Any] = OBSERVATION.space()
         self.action_space = gymnasium.spaces.Discrete(NUM_ACTIONS)
-        self._renderer = Renderer(render_mode, perspective, self.variant)
         self.render_mode = render_mode
+        self._renderer = Renderer(render_mode, perspective, self.variant)
         self._games = SingleSeatGames(1, self.variant, opponents, seat, reward, on_illegal, record)
-        self._rows = np.zeros(1, np.int64)
+        self._batch = self._games.batch
+        self._row = np.zeros(1, np.int64)
         self._action = np.zeros(1, np.int64)
         self._is_seeded = False
 
@@ -114,26 +117,23 @@ class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
             game, opponents = drawn_streams(self.np_random, 2)
             self._games.seed(np.array([game]), agent_generator(int(opponents)))
         self._is_seeded = True
-        self._games.deal(self._rows, script)
-        self._follow()
+        self._games.deal(self._row, script)
+        self._update_window()
         return self._observation(), self._info()
 
     def step(self, action: Any) -> tuple[npt.NDArray[np.float32], float, bool, bool, Info]:
         """Act with the learner's seat, and let the opponents play up to its next decision."""
         self._action[0] = as_action(action)
         games = self._games
-        games.step(self._action, self._rows)
-        self._follow()
-        info = self._info()
-        if games.illegal[0]:
-            info["illegal_action"] = True
-        terminated = bool(games.terminated[0])
-        return self._observation(), float(games.rewards[0]), terminated, False, info
+        games.step(self._action, self._row)
+        self._update_window()
+        reward, terminated = float(games.rewards[0]), bool(games.terminated[0])
+        return self._observation(), reward, terminated, False, self._info()
 
     def get_state(self) -> State:
-        """The game, its random streams and how far it is, to save and restore it in mid-game.
+        """The game, its random streams and the progress of the episode, to go on from later.
 
-        Plain data for `set_state` and `alles_kaese_env.state.save_state`; the opponents are no
+        Plain data for `set_state` and `alles_kaese_env.state.save_state`; the opponents are not
         part of it, and neither is a stacked deck. It holds more than the learner may know.
 
         Raises:
@@ -142,49 +142,28 @@ class AllesKaeseEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         return self._games.get_state()
 
     def set_state(self, state: State) -> tuple[npt.NDArray[np.float32], Info]:
-        """Go on from a state of an environment with the same arguments, as from `reset`.
+        """Go on from a state of an environment with the same arguments; returns as `reset` does.
 
         Raises:
-            ValueError: the state is of another version or other rules, or none that can occur.
+            ValueError: the state is of another version or other rules, or one that cannot occur.
         """
         self._games.set_state(state)
         self._is_seeded = True
-        self._follow()
+        self._update_window()
         return self._observation(), self._info()
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
-        """The legal actions, (18,) bool, as sb3-contrib asks for them."""
+        """The legal actions, (18,) bool, under the name that sb3-contrib uses."""
+        self._check_begun()
+        return self._batch.masks[0].copy()
+
+    def _check_begun(self) -> None:
         self._games.check_begun()
-        return self._games.batch.masks[0].copy()
-
-    def replay(self, **options: Any) -> Replay:
-        """The game as it went up to now, with ``record=True``; see `GameBatch.replay`."""
-        return self._games.batch.replay(0, **options)
-
-    def render(self) -> Frame | None:
-        """The table as ``perspective`` sees it: text, array, or None where a window shows it.
-
-        Raises:
-            gymnasium.error.ResetNeeded: there is no game yet.
-        """
-        if self.render_mode is None:
-            allowed = ", ".join(f'"{mode}"' for mode in MODES)
-            gymnasium.logger.warn(f"render was called without a render_mode; allowed: {allowed}")
-            return None
-        self._games.check_begun()
-        return self._renderer.render(self._games.batch, 0, int(self._games.seats[0]))
-
-    def close(self) -> None:
-        """Close the window, if there is one."""
-        self._renderer.close()
-
-    def _follow(self) -> None:
-        """Show the new table in the window, if there is one."""
-        if self.render_mode == "human":
-            self.render()
 
     def _observation(self) -> npt.NDArray[np.float32]:
-        return self._games.batch.observations[0].copy()
+        return self._batch.observations[0].copy()
 
     def _info(self) -> Info:
-        return {"action_mask": self._games.batch.masks[0].astype(np.int8)}
+        # An array, since Gymnasium's vector environments put np.bool_ into arrays of objects.
+        illegal = np.array(self._games.illegal[0])
+        return {"action_mask": self._batch.masks[0].astype(np.int8), "illegal_action": illegal}

@@ -1,4 +1,4 @@
-"""The OpenSpiel face: importing this module registers the game ``python_alles_kaese``.
+"""The OpenSpiel API: importing this module registers the game ``python_alles_kaese``.
 
 Needs the extra ``openspiel``.
 
@@ -13,27 +13,23 @@ Example:
 Parameters are the fields of `alles_kaese_env.Variant`; ``players`` stands for ``num_players``, as
 everywhere in OpenSpiel, and ``traps`` and ``copies`` are numbers with spaces between them.
 
-The phases of the engine are the nodes of OpenSpiel: CARD, DIE and FRONT are chance nodes, whose
-outcomes have the numbers and the weights of the engine. What a seat saw is a row of events: each
-outcome and action but for the fronts, and beside it the front that this seat came to know.
+The phases of the rules are the nodes of OpenSpiel: CARD, DIE and FRONT are chance nodes, whose
+outcomes have the numbers and the weights of the rules. What a seat saw is a sequence of events:
+each outcome and action except the fronts, and beside it the front that this seat came to know.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from alles_kaese_env.actions import KINDS, decode_action, describe_action, encode_action
-from alles_kaese_env.core.loops import (
-    clear_games,
-)
-from alles_kaese_env.core.observe import (
-    OBSERVATION_RECORD,
-    observe,
-)
+from alles_kaese_env.core.loops import clear_games
+from alles_kaese_env.core.observe import OBSERVATION_RECORD, observe
 from alles_kaese_env.core.records import (
     CARD,
     DECISION,
@@ -71,10 +67,9 @@ except ImportError as error:
     ) from error
 
 SHORT_NAME = "python_alles_kaese"
-DEFAULT = Variant()
-NEGLIGIBLE = 2.0**-64  # chance that a game without a bound (E3) is longer than OpenSpiel is told
+NEGLIGIBLE = 2.0**-64  # probability that a game without a bound (E3) is longer than its max length
 FRONTS = ("cheese", "trap")
-WORDS = {CARD: "card", DIE: "die", FRONT: "front"}
+CHANCE = {CARD: "card", DIE: "die"}
 EVENT_SIZE = 2  # bytes: phase and number
 FIRST_COUNTS = (1, 1, 0)  # of an event in the tensor: phases and numbers are counted from 1
 LAST_COUNTS = (DECISION + 1, NUM_ACTIONS, NUM_FACES)
@@ -82,17 +77,30 @@ DERIVED = ("trap_share", "trap_probability")  # facts that follow from the other
 ONLY_ROW = np.zeros(1, np.int64)
 
 
-def written(numbers: tuple[int, ...] | None) -> str:
-    """Numbers by hole count as a game parameter."""
-    return " ".join(map(str, numbers or ()))
+def parameters_of(variant: Variant) -> dict[str, Any]:
+    """All game parameters of a variant."""
+    fields = asdict(variant)
+    for name in ("traps", "copies"):
+        fields[name] = " ".join(map(str, fields[name]))
+    return {"players": fields.pop("num_players"), **fields}
 
 
-def read(field: str, text: str) -> tuple[int, ...]:
-    """The numbers of a game parameter; `ValueError` if it holds something else."""
-    words = text.split()
-    if not all(word.isdecimal() for word in words):
-        raise ValueError(f"{field} is {text!r}; allowed: whole numbers with spaces between them")
-    return tuple(map(int, words))
+def variant_of(parameters: Mapping[str, Any]) -> Variant:
+    """The variant of some game parameters.
+
+    Raises:
+        ValueError: a parameter is not what is allowed.
+    """
+    fields = {**GAME_TYPE.parameter_specification, **parameters}
+    for name in ("traps", "copies"):
+        words = fields[name].split()
+        if not all(word.isdecimal() for word in words):
+            raise ValueError(
+                f"{name} is {fields[name]!r}; allowed: whole numbers with spaces between them"
+            )
+        fields[name] = tuple(map(int, words))
+    fields["copies"] = fields["copies"] or None
+    return Variant(num_players=fields.pop("players"), **fields)
 
 
 GAME_TYPE = pyspiel.GameType(
@@ -109,63 +117,27 @@ GAME_TYPE = pyspiel.GameType(
     provides_information_state_tensor=True,
     provides_observation_string=True,
     provides_observation_tensor=True,
-    parameter_specification={
-        "players": DEFAULT.num_players,
-        "traps": written(DEFAULT.traps),
-        "copies": "",  # as many as the variant has by default
-        "row_size": DEFAULT.row_size,
-        "trap_limit": DEFAULT.trap_limit,
-        "burn": DEFAULT.burn,
-    },
+    parameter_specification={**parameters_of(Variant()), "copies": ""},  # "": the default
 )
-
-
-def variant_of(parameters: Mapping[str, Any]) -> Variant:
-    """The variant of some game parameters.
-
-    Raises:
-        ValueError: a parameter is not what is allowed.
-    """
-    fields = {**GAME_TYPE.parameter_specification, **parameters}
-    return Variant(
-        num_players=fields["players"],
-        traps=read("traps", fields["traps"]),
-        copies=read("copies", fields["copies"]) or None,
-        row_size=fields["row_size"],
-        trap_limit=fields["trap_limit"],
-        burn=fields["burn"],
-    )
-
-
-def parameters_of(variant: Variant) -> dict[str, Any]:
-    """All game parameters of a variant."""
-    return {
-        "players": variant.num_players,
-        "traps": written(variant.traps),
-        "copies": written(variant.copies),
-        "row_size": variant.row_size,
-        "trap_limit": variant.trap_limit,
-        "burn": variant.burn,
-    }
 
 
 def most_turns(variant: Variant) -> int:
     """The turns of the longest game (E3).
 
     Where a peek burns no card there is no bound: then it is the number of turns that a game
-    exceeds with a chance of less than 2^-64, whoever plays how.
+    exceeds with a probability of less than 2^-64, whatever the seats do.
     """
     rules = variant.rules[0]
     game = np.zeros(1, GAME)[0]
     game.action = encode_action(PEEK, 0)
     uses_card = 1.0 if burns(game, rules) else 1 / rules.num_holes
-    chances = np.zeros(rules.num_cards - rules.row_size)  # by the number of cards used so far
-    chances[0] = 1
+    used = np.zeros(rules.num_cards - rules.row_size)  # the probability of each number of cards
+    used[0] = 1
     turns = 0
-    while chances.sum() > NEGLIGIBLE:
-        used = chances * uses_card
-        chances -= used
-        chances[1:] += used[:-1]
+    while used.sum() > NEGLIGIBLE:
+        more = used * uses_card
+        used -= more
+        used[1:] += more[:-1]
         turns += 1
     return turns
 
@@ -225,9 +197,9 @@ class AllesKaeseGame(pyspiel.Game):
 class AllesKaeseState(pyspiel.State):
     """A game at one of its phases.
 
-    It holds plain data alone, which OpenSpiel copies and pickles: the record of the engine; phase
-    and number of each event so far as bytes; and for each seat and event the face of the front
-    that the seat came to know by it, counted from 1, 0 for none.
+    It holds only plain data, which OpenSpiel copies and pickles: the record of the game; phase and
+    number of each event so far as bytes; and for each seat and event the front (`face_of`) that
+    the seat came to know by it, counted from 1, 0 for none.
     """
 
     def __init__(self, game: AllesKaeseGame) -> None:
@@ -239,12 +211,12 @@ class AllesKaeseState(pyspiel.State):
 
     @property
     def record(self) -> Any:
-        """The record of the engine; do not write into it."""
+        """The record of the game; do not write into it."""
         return self._games[0]
 
     @property
     def rules(self) -> Any:
-        """The variant as the engine reads it."""
+        """The variant as the core reads it."""
         return self.get_game().variant.rules[0]
 
     def current_player(self) -> int:
@@ -287,7 +259,7 @@ class AllesKaeseState(pyspiel.State):
         )
 
     def _accepts(self, action: int) -> bool:
-        """Whether `legal_actions` has it, without the list, which would double the cost."""
+        """Whether `legal_actions` has it; to make that list would double the cost of a step."""
         record, rules = self.record, self.rules
         if record.phase == DECISION:
             legal = int(legal_actions(record, rules))
@@ -341,11 +313,11 @@ class AllesKaeseState(pyspiel.State):
 
     def _action_to_string(self, player: int, action: int) -> str:
         if player == pyspiel.PlayerId.CHANCE:
-            return event_text(int(self.record.phase), action)
+            return event_word(int(self.record.phase), action)
         return describe_action(action)
 
     def events(self, player: int) -> npt.NDArray[np.uint8]:
-        """What a seat saw, (events, 3): phase, number (0 for a front), face that it learned."""
+        """What a seat saw, (events, 3): phase, number (0 for a front), front that it learned."""
         public = np.frombuffer(self._events, np.uint8).reshape(-1, EVENT_SIZE)
         numbers = np.where(public[:, 0] == FRONT, 0, public[:, 1])
         learned = np.frombuffer(self._learned[player], np.uint8)
@@ -353,83 +325,79 @@ class AllesKaeseState(pyspiel.State):
 
     def __str__(self) -> str:
         pairs = zip(self._events[::EVENT_SIZE], self._events[1::EVENT_SIZE], strict=True)
-        return ", ".join(event_text(phase, number) for phase, number in pairs)
+        return " ".join(event_word(phase, number) for phase, number in pairs)
 
 
-def event_text(phase: int, number: int) -> str:
-    """An event in words."""
-    if phase == DECISION:
-        return describe_action(number)
-    return FRONTS[number] if phase == FRONT else f"{WORDS[phase]} {number + 1}"
-
-
-def event_word(phase: int, number: int, face: int) -> str:
-    """An event as a seat saw it, in a word: "card3", "die1", "peek0=1t", "front"."""
-    word = f"{WORDS.get(phase, '')}{number + 1}"
+def event_word(phase: int, number: int) -> str:
+    """An event in a word: "card3", "die1", "trap", "peek0"."""
+    if phase == FRONT:
+        return FRONTS[number]
     if phase == DECISION:
         kind, slot = decode_action(number)
-        word = f"{KINDS[kind]}{slot}"
-    elif phase == FRONT:
-        word = WORDS[phase]
-    if face:
-        front, holes = divmod(face - 1, MAX_HOLES)
+        return f"{KINDS[kind]}{slot}"
+    return f"{CHANCE[phase]}{number + 1}"
+
+
+def seen_word(phase: int, number: int, learned: int) -> str:
+    """An event as a seat saw it, and the front that it learned: "front", "front=1t", "take2=3c"."""
+    word = "front" if phase == FRONT else event_word(phase, number)
+    if learned:
+        front, holes = divmod(learned - 1, MAX_HOLES)
         word += f"={holes + 1}{FRONTS[front][0]}"
     return word
 
 
-def observation_of(state: AllesKaeseState, player: int) -> npt.NDArray[np.float32]:
-    """The observation (253,) of a seat."""
-    observation = np.zeros(1, OBSERVATION_RECORD)
-    observe(state.record, state.rules, player, observation[0])
-    return observation.view(np.float32)
-
-
 class Observer:
-    """What a seat knows, as OpenSpiel's observer: the observation of the engine.
+    """OpenSpiel's observer of what a seat knows: the observation of the project.
+
+    Args:
+        game: the game.
+        more: names and shapes of what the tensor holds before the observation.
 
     Attributes:
-        tensor: (253,) float32, rewritten by `set_from`.
+        tensor: float32, rewritten by `set_from`; the observation (253,) is its last part.
         dict: the parts of the tensor by name.
     """
 
-    def __init__(self, game: AllesKaeseGame, *more: tuple[str, tuple[int, ...]]) -> None:
+    def __init__(self, game: AllesKaeseGame, **more: tuple[int, ...]) -> None:
         self.variant = game.variant
-        pieces = [*more, ("observation", (OBSERVATION.size,))]
-        sizes = [int(np.prod(shape)) for _, shape in pieces]
+        shapes = {**more, "observation": (OBSERVATION.size,)}
+        sizes = [int(np.prod(shape)) for shape in shapes.values()]
         self.tensor = np.zeros(sum(sizes), np.float32)
         parts = np.split(self.tensor, np.cumsum(sizes)[:-1])
         self.dict = {
-            name: part.reshape(shape) for (name, shape), part in zip(pieces, parts, strict=True)
+            name: part.reshape(shape)
+            for (name, shape), part in zip(shapes.items(), parts, strict=True)
         }
 
     def set_from(self, state: AllesKaeseState, player: int) -> None:
         """Write what a seat knows into the tensor."""
-        self.dict["observation"][:] = observation_of(state, player)
+        record = self.dict["observation"].view(OBSERVATION_RECORD)
+        observe(state.record, state.rules, player, record[0])
 
     def string_from(self, state: AllesKaeseState, player: int) -> str:
         """What a seat knows, in whole numbers and in the words of the rules."""
-        facts = OBSERVATION.facts(observation_of(state, player), self.variant)
-        facts = {name: value for name, value in facts.items() if name not in DERIVED}
+        Observer.set_from(self, state, player)
+        facts = OBSERVATION.facts(self.dict["observation"], self.variant)
         lines = [
             f"{name} {'-' if value is None else whole(value).tolist()}"
             for name, value in facts.items()
+            if name not in DERIVED
         ]
         return "\n".join([f"seat {player}", *lines])
 
 
 class HistoryObserver(Observer):
-    """All that a seat saw, as OpenSpiel's observer of perfect recall.
+    """OpenSpiel's observer of perfect recall: all that a seat saw.
 
-    Attributes:
-        tensor: float32, rewritten by `set_from`; its parts by name are in ``dict``: the seat,
-            one-hot (P,), the history (events, 3) and the observation (253,). An event is its
-            phase, its number and the face of the front that the seat learned, each counted from
-            1 and scaled to at most 1; 0 stands for none.
+    The tensor holds the seat, one-hot (P,); the history (events, 3); and the observation (253,).
+    An event is its phase, its number and the front that the seat learned, each counted from 1 and
+    scaled to at most 1; 0 stands for none.
     """
 
     def __init__(self, game: AllesKaeseGame) -> None:
         events = game.max_turns + game.max_chance_nodes_in_history()
-        super().__init__(game, ("player", (game.variant.num_players,)), ("history", (events, 3)))
+        super().__init__(game, player=(game.variant.num_players,), history=(events, 3))
 
     def set_from(self, state: AllesKaeseState, player: int) -> None:
         """Write what a seat saw into the tensor."""
@@ -441,7 +409,7 @@ class HistoryObserver(Observer):
 
     def string_from(self, state: AllesKaeseState, player: int) -> str:
         """The seat and the events."""
-        words = [event_word(*event) for event in state.events(player).tolist()]
+        words = [seen_word(*event) for event in state.events(player).tolist()]
         return " ".join([f"p{player}", *words])
 
 

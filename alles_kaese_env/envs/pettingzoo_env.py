@@ -1,4 +1,4 @@
-"""The PettingZoo face: all seats are agents, one acts at a time (AEC)."""
+"""The PettingZoo API: all seats are agents, one acts at a time (AEC)."""
 
 from __future__ import annotations
 
@@ -6,30 +6,23 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import numpy.typing as npt
 from pettingzoo import AECEnv
 from pettingzoo.utils import wrappers
 
 from alles_kaese_env.actions import as_action
-from alles_kaese_env.core.records import (
-    NUM_ACTIONS,
-    OVER,
-)
-from alles_kaese_env.game_batch import GameBatch
-from alles_kaese_env.observation import OBSERVATION
-from alles_kaese_env.replay.game import PUBLIC, Perspective, Replay
-from alles_kaese_env.scripted import ScriptedDeal
-from alles_kaese_env.seeding import as_seed, streams_of
+from alles_kaese_env.core.records import OVER
+from alles_kaese_env.envs.common import EverySeat, Observation, OneGame, variant_of
+from alles_kaese_env.replay.game import PUBLIC, Perspective
 from alles_kaese_env.state import State, make_state, open_state
-from alles_kaese_env.variant import Variant, whole_number
-from alles_kaese_env.viewer.renderer import MODES, RENDER_FPS, Frame, Renderer
-
-Observation = dict[str, npt.NDArray[Any]]
+from alles_kaese_env.variant import whole_number
+from alles_kaese_env.viewer.renderer import MODES, RENDER_FPS, Renderer
 
 
 def env(**kwargs: Any) -> AECEnv[str, Observation, int]:
-    """The environment with PettingZoo's usual wrappers: an illegal action ends the game, with
-    reward -1 for who played it and 0 for the others. Arguments as for `raw_env`.
+    """The environment with PettingZoo's usual wrappers; arguments as for `raw_env`.
+
+    An illegal action ends the game, with reward -1 for the agent that played it and 0 for the
+    others.
     """
     wrapped: AECEnv[str, Observation, int] = raw_env(**kwargs)
     wrapped = wrappers.TerminateIllegalWrapper(wrapped, illegal_reward=-1)
@@ -37,26 +30,28 @@ def env(**kwargs: Any) -> AECEnv[str, Observation, int]:
     return wrappers.OrderEnforcingWrapper(wrapped)
 
 
-class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N801 - PettingZoo's
+class raw_env(OneGame, EverySeat, AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N801 - PettingZoo's
     """Alles Käse! for agents ``player_0`` to ``player_5``, without wrappers.
 
     Observations are dicts: ``observation``, float32 (253,), see `alles_kaese_env.OBSERVATION`;
-    ``action_mask``, int8 (18,), all 0 for an agent that does not act. `observe` answers for any
-    agent at any time. Rewards are 0 until the game ends and then the payoffs of RULES P5.
+    ``action_mask``, int8 (18,), all 0 for an agent that does not act. `observe` works for any
+    agent at any time. Rewards are 0 until the game ends and then the payoffs of RULES P5. Infos
+    are empty.
 
     Args:
         num_players: 2 to 6.
-        render_mode: None; "ansi" for a text; "rgb_array" for an array (640, 1024, 3) uint8; "human"
-            for a window that follows by itself. The last two need the extra ``render``.
+        render_mode: None; "ansi" for text; "rgb_array" for an array (640, 1024, 3) uint8; "human"
+            for a window that is updated at every step. The last two need the extra ``render``.
         perspective: what `render` shows: "public" for what everybody sees, a seat for what it may
             know, or "all" for every front that anybody has seen.
-        record: write down every game for `replay`; then `render` shows all turns, else the last.
+        record: record every game for `replay`; then `render` shows all turns, else the last one.
         **variant: the other fields of `Variant`: traps, copies, row_size, trap_limit, burn.
 
     `reset` takes the seeds and options of `AllesKaeseEnv.reset`. `step` raises `ValueError` for
     an illegal action and leaves the game as it is.
 
     Raises:
+        TypeError: there is no argument of that name.
         ValueError: an argument, a seed or an option is not what is allowed.
     """
 
@@ -66,6 +61,7 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N80
         "is_parallelizable": False,
         "render_fps": RENDER_FPS,
     }
+    agent_selection: str  # unset before the first reset
 
     def __init__(
         self,
@@ -76,21 +72,10 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N80
         **variant: Any,
     ) -> None:
         super().__init__()
+        self._open(variant_of(raw_env, num_players, variant), "observation", record)
         self.render_mode = render_mode
-        self.variant = Variant.from_fields(num_players=num_players, **variant)
         self._renderer = Renderer(render_mode, perspective, self.variant)
-        self.possible_agents = [f"player_{seat}" for seat in range(self.variant.num_players)]
-        mask = gymnasium.spaces.Box(0, 1, (NUM_ACTIONS,), np.int8)
-        self.observation_spaces = {
-            agent: gymnasium.spaces.Dict({"observation": OBSERVATION.space(), "action_mask": mask})
-            for agent in self.possible_agents
-        }
-        self.action_spaces = {
-            agent: gymnasium.spaces.Discrete(NUM_ACTIONS) for agent in self.possible_agents
-        }
         self._seat_of = {agent: seat for seat, agent in enumerate(self.possible_agents)}
-        self._batch = GameBatch(1, self.variant, record=record)
-        self._row = np.zeros(1, np.int64)
         self._action = np.zeros(1, np.int64)
         self.agents: list[str] = []
 
@@ -104,25 +89,9 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N80
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """Begin a new game; without a seed, the random stream goes on."""
-        # PettingZoo's api_test hands over an option of the name "options".
-        script = ScriptedDeal.from_options(self.variant, options, ignored=("options",))
-        number = as_seed(seed)
-        if number is not None:
-            self._batch.streams[:] = streams_of(number, 1)
-        self._batch.deal(self._row, script)
-        self._batch.look(self._row)
+        self._deal(seed, options, ignored=("options",))  # which PettingZoo's api_test passes
         self._begin()
-        self._follow()
-
-    def _begin(self) -> None:
-        """All agents are in the game, which goes on."""
-        self.agents = self.possible_agents[:]
-        self.rewards = dict.fromkeys(self.agents, 0.0)
-        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
-        self.terminations = dict.fromkeys(self.agents, False)
-        self.truncations = dict.fromkeys(self.agents, False)
-        self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
-        self.agent_selection = self.possible_agents[int(self._batch.seats[0])]
+        self._update_window()
 
     def step(self, action: Any) -> None:
         """Let the selected agent act; None for an agent whose game is over."""
@@ -132,37 +101,27 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N80
             self._was_dead_step(action)
             return
         self._action[0] = as_action(action)
-        self._batch.check(self._action, self._row)
-        self._batch.attempt(self._action, self._row)
-        self._batch.look(self._row)
+        self._batch.step(self._action)
         self._cumulative_rewards[agent] = 0.0
         if self._batch.over[0]:
             self._end()
         else:
-            self.agent_selection = self.possible_agents[int(self._batch.seats[0])]
-        self._follow()
+            self.agent_selection = self._mover()
+        self._update_window()
 
     def observe(self, agent: str) -> Observation:
         """What an agent knows now, and what it may do."""
         self._check_begun()
         seat = self._seat_of[agent]
         if seat == self._batch.seats[0] and not self.terminations.get(agent, True):
-            observation = self._batch.observations[0].copy()
-            mask = self._batch.masks[0].astype(np.int8)
-        else:
-            observation = self._batch.observe(seat)[0]
-            mask = np.zeros(NUM_ACTIONS, np.int8)
-        return {"observation": observation, "action_mask": mask}
-
-    def replay(self, **options: Any) -> Replay:
-        """The game as it went up to now, with ``record=True``; see `GameBatch.replay`."""
-        return self._batch.replay(0, **options)
+            return self._seen_by_mover()
+        return self._seen_by_other(seat)
 
     def get_state(self) -> State:
-        """The game, its random stream and how far it is, to save and restore it in mid-game.
+        """The game, its random stream and the progress of the episode, to go on from later.
 
         Plain data for `set_state` and `alles_kaese_env.state.save_state`, without a stacked deck.
-        It holds more than any agent may know. Take it of `raw_env`, or of ``env().unwrapped``.
+        It holds more than any agent may know. Call it on `raw_env`, or on ``env().unwrapped``.
 
         Raises:
             gymnasium.error.ResetNeeded: there is no game yet.
@@ -181,7 +140,7 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N80
         """Go on from a state of an environment with the same arguments.
 
         Raises:
-            ValueError: the state is of another version or other rules, or none that can occur.
+            ValueError: the state is of another version or other rules, or one that cannot occur.
         """
         open_state(state, "raw_env", ("batch", "dead_steps"))
         games, _ = self._batch.checked_state(state["batch"])
@@ -195,31 +154,19 @@ class raw_env(AECEnv[str, Observation, int]):  # type: ignore[misc]  # noqa: N80
         for _ in range(gone):
             self._was_dead_step(None)
 
-    def render(self) -> Frame | None:
-        """The table as ``perspective`` sees it: text, array, or None where a window shows it.
-
-        Raises:
-            gymnasium.error.ResetNeeded: there is no game yet.
-        """
-        if self.render_mode is None:
-            allowed = ", ".join(f'"{mode}"' for mode in MODES)
-            gymnasium.logger.warn(f"render was called without a render_mode; allowed: {allowed}")
-            return None
-        self._check_begun()
-        return self._renderer.render(self._batch, 0, int(self._batch.seats[0]))
-
-    def close(self) -> None:
-        """Close the window, if there is one."""
-        self._renderer.close()
-
-    def _follow(self) -> None:
-        """Show the new table in the window, if there is one."""
-        if self.render_mode == "human":
-            self.render()
-
     def _check_begun(self) -> None:
         if not hasattr(self, "agent_selection"):
             raise gymnasium.error.ResetNeeded("there is no game yet; call reset first")
+
+    def _begin(self) -> None:
+        """All agents are in the game, which goes on."""
+        self.agents = self.possible_agents[:]
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
+        self.agent_selection = self._mover()
 
     def _end(self) -> None:
         """The game is over: payoffs for all agents, which then take a last, empty step each."""

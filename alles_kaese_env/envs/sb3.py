@@ -1,4 +1,4 @@
-"""The stable-baselines3 face: a VecEnv over many games that answers the masks of all in one call.
+"""The stable-baselines3 API: a VecEnv of many games with the action masks of all in one call.
 
 Needs the extra ``train``.
 """
@@ -14,17 +14,17 @@ import numpy.typing as npt
 
 from alles_kaese_env.actions import as_actions
 from alles_kaese_env.agent import Opponent
-from alles_kaese_env.core.records import (
-    NUM_ACTIONS,
-)
+from alles_kaese_env.core.records import NUM_ACTIONS
+from alles_kaese_env.envs.common import Info, variant_of
 from alles_kaese_env.observation import OBSERVATION
 from alles_kaese_env.replay.game import Replay
 from alles_kaese_env.seeding import agent_generator, as_seed, streams_of
 from alles_kaese_env.single_seat import SingleSeatGames
 from alles_kaese_env.state import State, checked_array, make_state, open_state
-from alles_kaese_env.variant import Variant
+from alles_kaese_env.variant import whole_number
 
 try:
+    from stable_baselines3.common.monitor import Monitor
     from stable_baselines3.common.vec_env import VecEnv
 except ImportError as error:
     raise ImportError(
@@ -32,14 +32,13 @@ except ImportError as error:
         'install it with: pip install "alles-kaese[train]"'
     ) from error
 
-
 Step: TypeAlias = (
     "tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.bool_], list[Any]]"
 )
 
 
 class BatchedVecEnv(VecEnv):
-    """What a VecEnv needs whose games share everything: masks and attributes of the whole."""
+    """A VecEnv whose games are no objects of their own, so that they share all attributes."""
 
     def __init__(self, num_envs: int) -> None:
         self.render_mode = None
@@ -59,11 +58,10 @@ class BatchedVecEnv(VecEnv):
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """The attribute of the whole, once for each game asked for."""
-        value = getattr(self, attr_name)
-        return [value for _ in self._get_indices(indices)]
+        return [getattr(self, attr_name)] * len(self._rows_of(indices))
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Games share their attributes, so there is none to set for one of them."""
+        """Raise `AttributeError`: single games have no attributes of their own."""
         raise AttributeError(f"{attr_name} cannot be set for single games of {type(self).__name__}")
 
     def env_method(
@@ -72,28 +70,35 @@ class BatchedVecEnv(VecEnv):
         """The result of a method for each game asked for; there is only ``action_masks``."""
         if method_name != "action_masks":
             raise AttributeError(f"{type(self).__name__} has no method {method_name!r} for a game")
-        rows: Iterable[int] = self._get_indices(indices)
-        return list(self.action_masks()[list(rows)])
+        return list(self.action_masks()[self._rows_of(indices)])
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """No game is wrapped."""
-        return [False for _ in self._get_indices(indices)]
+        """True for `Monitor` alone, since infos hold its ``episode``."""
+        return [wrapper_class is Monitor] * len(self._rows_of(indices))
+
+    def _rows_of(self, indices: Any) -> list[int]:
+        rows: Iterable[int] = self._get_indices(indices)
+        return list(rows)
 
 
 class AllesKaeseVecEnv(BatchedVecEnv):
-    """Many games, one seat of each learns; a finished game begins anew at once.
+    """Many games, in each of which one seat learns; a finished game begins anew at once.
 
     Args:
-        num_envs: how many games, B below.
-        opponents, seat, reward, on_illegal: as in `alles_kaese_env.AllesKaeseEnv`.
-        num_players, **variant: fields of `alles_kaese_env.Variant`.
+        num_envs: number of games, B below.
+        num_players, opponents, seat, reward, on_illegal, record, **variant: as in
+            `alles_kaese_env.AllesKaeseEnv`.
         seed: as for `seed`.
-        record: write down every game for `replay`.
 
-    `env_method("action_masks")` answers with the rows of one array, and `action_masks()` with
-    the whole, bool (B, 18). The info of a game that has just ended holds
-    ``terminal_observation`` and ``episode`` (return and length of the episode, in decisions of
-    the learner), as stable-baselines3 asks for them.
+    `action_masks()` returns the legal actions, bool (B, 18), and `env_method("action_masks")`
+    the rows of that array. Every info holds ``illegal_action``, whether an illegal action ended
+    the episode, np.bool_, and ``TimeLimit.truncated``, False. The info of an episode that has
+    just ended adds, as stable-baselines3 has it, ``terminal_observation`` and ``episode``: return
+    and length in decisions of the learner, as of its `Monitor`.
+
+    Raises:
+        TypeError: there is no argument of that name.
+        ValueError: an argument, a seed or the actions are not what is allowed.
     """
 
     def __init__(
@@ -108,12 +113,12 @@ class AllesKaeseVecEnv(BatchedVecEnv):
         record: bool = False,
         **variant: Any,
     ) -> None:
-        self.variant = Variant.from_fields(num_players=num_players, **variant)
+        self.variant = variant_of(AllesKaeseVecEnv, num_players, variant)
+        super().__init__(whole_number("num_envs", num_envs, 1, 2**31 - 1))
         self.games = SingleSeatGames(
             num_envs, self.variant, opponents, seat, reward, on_illegal, record
         )
-        super().__init__(self.games.batch.num_games)
-        self._all_rows = np.arange(self.num_envs)
+        self._all_rows = np.arange(self.num_envs, dtype=np.int64)
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, np.int64)
         if seed is not None:
@@ -137,18 +142,18 @@ class AllesKaeseVecEnv(BatchedVecEnv):
         return self.games.batch.observations.copy()
 
     def step_wait(self) -> Step:
-        """Carry them out: observations (B, 253), rewards (B,), dones (B,), infos."""
+        """Carry the actions out: observations (B, 253), rewards (B,), dones (B,), infos."""
         games = self.games
         games.step(self._actions, self._all_rows)
         rewards, dones = games.rewards.copy(), games.terminated.copy()
         self._returns += rewards
         self._lengths += 1
-        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        infos: list[Info] = [
+            {"illegal_action": illegal, "TimeLimit.truncated": False} for illegal in games.illegal
+        ]
         ended = np.flatnonzero(dones)
         if len(ended):
-            last = games.batch.observations[ended]
-            for k, row in enumerate(ended):
-                infos[row] = self._last_info(int(row), last[k])
+            self._add_episodes(infos, ended)
             games.deal(ended)
             self._returns[ended] = 0
             self._lengths[ended] = 0
@@ -160,7 +165,7 @@ class AllesKaeseVecEnv(BatchedVecEnv):
         return self.games.batch.masks.copy()
 
     def get_state(self) -> State:
-        """The games, their streams and how far they are; see `AllesKaeseEnv.get_state`.
+        """The games, their streams and the progress of episodes; see `AllesKaeseEnv.get_state`.
 
         Raises:
             gymnasium.error.ResetNeeded: there are no games yet.
@@ -177,7 +182,7 @@ class AllesKaeseVecEnv(BatchedVecEnv):
 
         Raises:
             ValueError: the state is of another version, other rules or another number of games,
-                or none that can occur.
+                or one that cannot occur.
         """
         open_state(state, "AllesKaeseVecEnv", ("games", "returns", "lengths"))
         returns = checked_array(state, "returns", self._returns, -2, 2)
@@ -194,18 +199,16 @@ class AllesKaeseVecEnv(BatchedVecEnv):
         self.games.set_opponents(opponents, weights)
 
     def replay(self, row: int = 0, **options: Any) -> Replay:
-        """A game as it went up to now, with ``record=True``; see `GameBatch.replay`."""
+        """A game up to now, recorded with ``record=True``; see `GameBatch.replay`."""
         return self.games.batch.replay(row, **options)
 
-    def _last_info(self, row: int, observation: npt.NDArray[np.float32]) -> dict[str, Any]:
-        info = {
-            "terminal_observation": observation,
-            "TimeLimit.truncated": False,
-            "episode": {"r": float(self._returns[row]), "l": int(self._lengths[row]), "t": 0.0},
-        }
-        if self.games.illegal[row]:
-            info["illegal_action"] = True
-        return info
+    def _add_episodes(self, infos: list[Info], ended: npt.NDArray[np.int64]) -> None:
+        """What stable-baselines3 asks for in the infos of the episodes that have just ended."""
+        last = self.games.batch.observations[ended]
+        returns, lengths = self._returns[ended].tolist(), self._lengths[ended].tolist()
+        for k, row in enumerate(ended.tolist()):
+            infos[row]["terminal_observation"] = last[k]
+            infos[row]["episode"] = {"r": returns[k], "l": lengths[k], "t": 0.0}
 
 
 class JoinedVecEnv(BatchedVecEnv):

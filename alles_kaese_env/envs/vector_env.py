@@ -1,4 +1,4 @@
-"""The native Gymnasium VectorEnv: many games in one compiled loop, one seat of each learns."""
+"""The native Gymnasium VectorEnv: many games in one compiled loop; one seat of each learns."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from gymnasium.vector.utils import batch_space
 
 from alles_kaese_env.actions import as_actions
 from alles_kaese_env.agent import Opponent
-from alles_kaese_env.core.records import (
-    NUM_ACTIONS,
-)
+from alles_kaese_env.core.records import NUM_ACTIONS
+from alles_kaese_env.envs.common import Info, variant_of, warn_without_mode
 from alles_kaese_env.observation import OBSERVATION
 from alles_kaese_env.replay.game import Perspective, Replay
 from alles_kaese_env.seeding import (
@@ -26,12 +25,12 @@ from alles_kaese_env.seeding import (
     streams_of_each,
 )
 from alles_kaese_env.single_seat import SingleSeatGames
-from alles_kaese_env.state import State
-from alles_kaese_env.variant import Variant
+from alles_kaese_env.state import State, checked_array, open_state
+from alles_kaese_env.variant import one_of, whole_number
 from alles_kaese_env.viewer.renderer import RENDER_FPS, Frame, Renderer
 
-Info = dict[str, Any]
 Flags = npt.NDArray[np.bool_]
+NO_LIMIT = 2**31 - 1  # decisions of an episode
 
 
 class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int64], Any]):
@@ -41,21 +40,26 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
     step, as long as the opponents are deterministic or "random" (others draw from one generator).
 
     Args:
-        num_envs: how many games, B below.
+        num_envs: number of games, B below.
         autoreset_mode: `AutoresetMode` or its value: NEXT_STEP, SAME_STEP or DISABLED, as
             Gymnasium defines them.
-        num_players, opponents, seat, reward, on_illegal, **variant: as in `AllesKaeseEnv`. With
-            ``on_illegal="raise"`` no game is changed when one of the actions is illegal.
+        num_players, opponents, seat, reward, on_illegal, record, **variant: as in
+            `AllesKaeseEnv`. With ``on_illegal="raise"`` no game is changed when one of the
+            actions is illegal.
         render_mode, perspective: as in `AllesKaeseEnv`, without a window.
-        record: write down every game for `replay`; then `render` shows more than the last turn.
+        max_episode_steps: truncate an episode after so many steps, as Gymnasium's `TimeLimit`
+            does; None for no limit.
 
     `reset(seed=...)` takes one seed for all games (their streams are words of one
     `SeedSequence`, so neighbouring seeds share none), or a sequence of B seeds or Nones.
     `reset(options={"reset_mask": (B,) bool})` begins new games in these rows only.
 
-    ``infos["action_mask"]``: int8 (B, 18). `action_masks()`: bool (B, 18).
+    Infos always hold ``action_mask``, int8 (B, 18), and ``illegal_action``, bool (B,), with
+    ``_action_mask`` and ``_illegal_action`` as Gymnasium adds them; with SAME_STEP, a step that
+    ends episodes adds ``final_obs`` and ``final_info``. `action_masks()`: bool (B, 18).
 
     Raises:
+        TypeError: there is no argument of that name.
         ValueError: an argument, a seed, an option or the actions are not what is allowed.
     """
 
@@ -77,24 +81,32 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
         render_mode: str | None = None,
         perspective: Perspective | None = None,
         record: bool = False,
+        max_episode_steps: int | None = None,
         **variant: Any,
     ) -> None:
-        self.variant = Variant.from_fields(num_players=num_players, **variant)
+        self.variant = variant_of(AllesKaeseVectorEnv, num_players, variant)
         modes: Any = self.metadata["render_modes"]
         self._renderer = Renderer(render_mode, perspective, self.variant, modes)
+        self.num_envs = whole_number("num_envs", num_envs, 1, 2**31 - 1)
         self._games = SingleSeatGames(
             num_envs, self.variant, opponents, seat, reward, on_illegal, record
         )
-        self.num_envs = self._games.batch.num_games
+        self._limit = NO_LIMIT
+        if max_episode_steps is not None:
+            self._limit = whole_number("max_episode_steps", max_episode_steps, 1, NO_LIMIT)
         self.render_mode = render_mode
-        self.autoreset_mode = checked_mode(autoreset_mode)
+        mode = getattr(autoreset_mode, "value", autoreset_mode)
+        mode = one_of("autoreset_mode", mode, [one.value for one in AutoresetMode])
+        self.autoreset_mode = AutoresetMode(mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_observation_space = OBSERVATION.space()
         self.single_action_space = gymnasium.spaces.Discrete(NUM_ACTIONS)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self._all_rows = np.arange(self.num_envs)
-        self._is_over = np.zeros(self.num_envs, bool)
+        self._all_rows = np.arange(self.num_envs, dtype=np.int64)
+        self._all = np.ones(self.num_envs, bool)
+        self._lengths = np.zeros(self.num_envs, np.int64)  # steps of the present episodes
+        self._is_over = np.zeros(self.num_envs, bool)  # waits for a new game
         self._is_seeded = False
 
     def reset(
@@ -107,51 +119,54 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
         which = self._reset_mask(options)
         rows = np.flatnonzero(which)
         self._seed(seed, rows)
-        self._games.deal(rows)
+        self._deal(rows)
         self._is_over &= ~which
         return self._observations(), self._infos(which)
 
     def step(
         self, actions: npt.ArrayLike
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64], Flags, Flags, Info]:
-        """Act in each game; how ended games begin anew is up to the autoreset mode."""
+        """Act in each game; the autoreset mode says when ended games begin anew."""
         chosen = self._checked_actions(actions)
         playing = np.flatnonzero(~self._is_over)
-        ended_before = np.flatnonzero(self._is_over)
         self._games.step(chosen[playing], playing)
-        if len(ended_before):
-            self._games.deal(ended_before)
+        self._lengths[playing] += 1
+        if len(playing) < self.num_envs:
+            self._deal(np.flatnonzero(self._is_over))
         rewards = self._games.rewards.astype(np.float64)
         terminated = self._games.terminated.copy()
-        infos = self._final_infos(terminated)
-        if self.autoreset_mode == AutoresetMode.SAME_STEP:
-            if terminated.any():
-                self._games.deal(np.flatnonzero(terminated))
-        else:
-            self._is_over = terminated.copy()
-        infos |= self._infos(np.ones(self.num_envs, bool))
-        truncated = np.zeros(self.num_envs, bool)
+        truncated = self._lengths >= self._limit
+        self._is_over = terminated | truncated
+        infos: Info = {}
+        if self.autoreset_mode == AutoresetMode.SAME_STEP and self._is_over.any():
+            infos = self._final_infos(self._is_over)
+            self._deal(np.flatnonzero(self._is_over))
+            self._is_over = np.zeros(self.num_envs, bool)
+        infos |= self._infos(self._all)
         return self._observations(), rewards, terminated, truncated, infos
 
     def get_state(self) -> State:
-        """The games, their random streams and how far they are; see `AllesKaeseEnv.get_state`.
+        """The games, their streams and the progress of episodes; see `AllesKaeseEnv.get_state`.
 
         Raises:
             gymnasium.error.ResetNeeded: there are no games yet.
         """
-        return self._games.get_state()
+        return {**self._games.get_state(), "lengths": self._lengths.copy()}
 
     def set_state(self, state: State) -> tuple[npt.NDArray[np.float32], Info]:
-        """Go on from a state of an environment with the same arguments, as from `reset`.
+        """Go on from a state of an environment with the same arguments; returns as `reset` does.
 
         Raises:
             ValueError: the state is of another version, other rules or another number of games,
-                or none that can occur.
+                or one that cannot occur.
         """
+        open_state(state, "SingleSeatGames", ("lengths",))
+        lengths = checked_array(state, "lengths", self._lengths, 0, self._limit)
         self._games.set_state(state)
-        self._is_over = self._games.terminated.copy()
+        self._lengths[:] = lengths
+        self._is_over = self._games.terminated | (lengths >= self._limit)
         self._is_seeded = True
-        return self._observations(), self._infos(np.ones(self.num_envs, bool))
+        return self._observations(), self._infos(self._all)
 
     def action_masks(self) -> Flags:
         """The legal actions of each game, (B, 18) bool."""
@@ -161,15 +176,19 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
     def render(self) -> tuple[Frame | None, ...] | None:  # type: ignore[override]
         """Each game as its learner, or ``perspective``, sees it: texts or arrays."""
         if self.render_mode is None:
-            gymnasium.logger.warn('render was called without a render_mode; allowed: "rgb_array"')
+            warn_without_mode(self.metadata["render_modes"])
             return None
         self._games.check_begun()
         batch, seats = self._games.batch, self._games.seats.tolist()
         return tuple(self._renderer.render(batch, row, seat) for row, seat in enumerate(seats))
 
     def replay(self, row: int = 0, **options: Any) -> Replay:
-        """A game as it went up to now, with ``record=True``; see `GameBatch.replay`."""
+        """A game up to now, recorded with ``record=True``; see `GameBatch.replay`."""
         return self._games.batch.replay(row, **options)
+
+    def _deal(self, rows: npt.NDArray[np.int64]) -> None:
+        self._games.deal(rows)
+        self._lengths[rows] = 0
 
     def _seed(self, seed: Any, rows: npt.NDArray[np.int64]) -> None:
         """Begin the streams of these rows anew; without a seed they go on."""
@@ -229,27 +248,23 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
             raise ValueError(f"game {row} is over; reset it before the next step")
         chosen = np.array(actions)
         if chosen.shape == (self.num_envs,):
-            chosen[self._is_over] = 0  # the action of a step that only begins a game counts not
+            chosen[self._is_over] = 0  # ignored: the step only begins a new game
         return as_actions(chosen, self.num_envs)
 
     def _observations(self) -> npt.NDArray[np.float32]:
         return self._games.batch.observations.copy()
 
     def _infos(self, which: Flags) -> Info:
-        """The info of each game in ``which``, as `VectorEnv._add_info` would put it together."""
-        infos = {
-            "action_mask": np.where(which[:, None], self._games.batch.masks, False).astype(np.int8),
+        """The infos of the games in ``which``, as `VectorEnv._add_info` would collect them."""
+        return {
+            "action_mask": (self._games.batch.masks & which[:, None]).astype(np.int8),
             "_action_mask": which.copy(),
+            "illegal_action": self._games.illegal & which,
+            "_illegal_action": which.copy(),
         }
-        illegal = self._games.illegal & which
-        if illegal.any():
-            infos |= {"illegal_action": illegal, "_illegal_action": illegal.copy()}
-        return infos
 
     def _final_infos(self, ended: Flags) -> Info:
         """SAME_STEP: the last observation and info of each game that has just ended."""
-        if self.autoreset_mode != AutoresetMode.SAME_STEP or not ended.any():
-            return {}
         last = np.full(self.num_envs, None, object)
         for row in np.flatnonzero(ended):
             last[row] = self._games.batch.observations[row].copy()
@@ -259,16 +274,3 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
             "final_info": self._infos(ended),
             "_final_info": ended.copy(),
         }
-
-
-def checked_mode(mode: Any) -> AutoresetMode:
-    """`mode` as an `AutoresetMode`.
-
-    Raises:
-        ValueError: it is none.
-    """
-    try:
-        return AutoresetMode(mode)
-    except ValueError:
-        allowed = ", ".join(repr(one.value) for one in AutoresetMode)
-        raise ValueError(f"autoreset_mode is {mode!r}; allowed: {allowed}") from None

@@ -138,7 +138,7 @@ class Spy(self_play.SelfPlay):
 
     def _on_step(self):
         assert len(self.locals["infos"]) == self._venv.num_envs
-        self.illegal += sum("illegal_action" in info for info in self.locals["infos"])
+        self.illegal += sum(info["illegal_action"] for info in self.locals["infos"])
         return super()._on_step()
 
     def _on_rollout_end(self):

@@ -177,7 +177,7 @@ except ImportError as error:
 
 def test_every_adapter_is_tested_for_its_missing_library():
     names = {file.stem for file in (PACKAGE / "envs").glob("*.py")} - {"__init__"}
-    assert names == set(ADAPTERS) | {"gym_env", "vector_env", "pettingzoo_env"}
+    assert names == set(ADAPTERS) | {"common", "gym_env", "vector_env", "pettingzoo_env"}
 
 
 # --- Compiled code ----------------------------------------------------------------------------

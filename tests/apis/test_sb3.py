@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import textwrap
+import warnings
 
 import numpy as np
 import pytest
@@ -15,9 +17,11 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import TimeLimit
 from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.distributions import MaskableCategoricalDistribution
+from sb3_contrib.common.maskable.evaluation import evaluate_policy as evaluate_masked
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
 from stable_baselines3.common.callbacks import BaseCallback, EvalCallback
 from stable_baselines3.common.env_checker import check_env
+from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecMonitor
 
@@ -52,6 +56,7 @@ from .helpers import (
     pick,
     picks,
     replay_random_games,
+    run_python,
     scribble,
     state_of,
     third_trap_options,
@@ -64,9 +69,15 @@ def single_makers(number):
     return [maker(num_players=3, disable_env_checker=True)] * number
 
 
+def monitored(*args, **options):
+    """A monitor around ours, of which stable-baselines3 says that ours needs none."""
+    with pytest.warns(UserWarning, match="already wrapped with a `Monitor`"):
+        return VecMonitor(AllesKaeseVecEnv(*args, **options))
+
+
 VEC_ENVS = {
     "ours": lambda: AllesKaeseVecEnv(4, num_players=3),
-    "monitor of ours": lambda: VecMonitor(AllesKaeseVecEnv(4, num_players=3)),
+    "monitor of ours": lambda: monitored(4, num_players=3),
     "dummy": lambda: DummyVecEnv(single_makers(3)),
     "fork": lambda: SubprocVecEnv(single_makers(2), start_method="fork"),
     "forkserver": lambda: SubprocVecEnv(single_makers(2), start_method="forkserver"),
@@ -118,7 +129,7 @@ class Inspector(BaseCallback):
         assert masks.dtype == bool
         assert masks.any(axis=1).all()
         assert masks[np.arange(len(masks)), seen["actions"]].all()
-        assert not any("illegal_action" in info for info in seen["infos"])
+        assert not any(info["illegal_action"] for info in seen["infos"])
         self.episodes += [info["episode"] for info in seen["infos"] if "episode" in info]
         self.steps += len(masks)
         return True
@@ -154,14 +165,14 @@ def test_spaces():
     assert venv.action_space.start == 0
     assert venv.reset().shape == (3, OBSERVATION.size)
     assert venv.observation_space.shape == (OBSERVATION.size,)
-    assert venv.env_is_wrapped(Monitor) == [False] * 3
+    assert venv.env_is_wrapped(VecMonitor) == [False] * 3
 
 
 def test_attributes():
     venv = AllesKaeseVecEnv(3)
     assert venv.has_attr("action_masks")
     assert is_masking_supported(venv)
-    assert is_masking_supported(VecMonitor(venv))
+    assert is_masking_supported(monitored(3))
     assert not venv.has_attr("nonsense")
     with pytest.raises(AttributeError, match="nonsense"):
         venv.get_attr("nonsense")
@@ -184,7 +195,7 @@ def test_methods():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("nonsense", 1), ("num_players", 7), ("seat", 2), ("reward", "x"), ("opponents", 3)],
+    [("num_players", 7), ("seat", 2), ("reward", "x"), ("opponents", 3)],
 )
 def test_a_wrong_option_is_named(name, value):
     with pytest.raises(ValueError, match=name):
@@ -285,11 +296,49 @@ def test_masks_keep_the_distribution_of_the_policy_sound():
         venv.step(picks(masks, rng))
 
 
+# --- The usual entry points of stable-baselines3 -------------------------------------------------
+
+
+def test_its_entry_points_need_no_pygame_and_record_nothing():
+    """`make_vec_env` and an environment by its id ask for the render mode "rgb_array"."""
+    code = """
+        import sys
+        sys.modules["pygame"] = None
+        from sb3_contrib import MaskablePPO
+        from stable_baselines3.common.env_util import make_vec_env
+        import alles_kaese_env
+        env = make_vec_env("AllesKaese-v0", n_envs=2)
+        assert env.render_mode == "rgb_array"
+        env.reset()
+        env.step([0, 0])
+        model = MaskablePPO("MlpPolicy", "AllesKaese-v0", n_steps=16, batch_size=16, device="cpu")
+        model.learn(16)
+        for one in (*env.envs, *model.env.envs):
+            assert one.unwrapped._batch.recorder is None
+        print("done")
+    """
+    assert run_python(textwrap.dedent(code)).endswith("done")
+
+
+@pytest.mark.parametrize("evaluate", [evaluate_policy, evaluate_masked])
+@pytest.mark.parametrize("joined", [False, True])
+def test_its_evaluation_warns_of_no_missing_monitor(evaluate, joined):
+    venv = AllesKaeseVecEnv(4, seed=0)
+    venv = JoinedVecEnv([venv, AllesKaeseVecEnv(2, 3, seed=1)]) if joined else venv
+    assert venv.env_is_wrapped(Monitor, indices=[0, 2]) == [True, True]
+    model = MaskablePPO("MlpPolicy", venv, n_steps=16, policy_kwargs=TINY, device="cpu", seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        returns, lengths = evaluate(model, venv, 12, return_episode_rewards=True)
+    assert len(returns) == len(lengths) == 12
+    assert set(returns) <= {-1, -0.5, 0, 0.25, 1}
+
+
 # --- Evaluation without masks -------------------------------------------------------------------
 
 
 def test_evaluation_without_masks_comes_to_an_end():
-    train, judge = (VecMonitor(AllesKaeseVecEnv(4, num_players=3, seed=2)) for _ in range(2))
+    train, judge = (AllesKaeseVecEnv(4, num_players=3, seed=2) for _ in range(2))
     callback = EvalCallback(judge, n_eval_episodes=20, eval_freq=16, verbose=0)
     model = MaskablePPO("MlpPolicy", train, n_steps=32, policy_kwargs=TINY, device="cpu", seed=2)
     model.learn(128, callback=callback)
@@ -297,7 +346,7 @@ def test_evaluation_without_masks_comes_to_an_end():
 
 
 def test_evaluation_without_masks_raises_a_clear_error_if_asked_to():
-    train, judge = (VecMonitor(AllesKaeseVecEnv(4, on_illegal="raise", seed=2)) for _ in range(2))
+    train, judge = (AllesKaeseVecEnv(4, on_illegal="raise", seed=2) for _ in range(2))
     model = MaskablePPO("MlpPolicy", train, n_steps=32, policy_kwargs=TINY, device="cpu", seed=2)
     with pytest.raises(ValueError, match=r"action of game \d is \d+ \(.*\); allowed now: "):
         model.learn(128, callback=EvalCallback(judge, eval_freq=16, n_eval_episodes=50, verbose=0))
@@ -366,7 +415,7 @@ def test_equals_the_native_vector_environment(options):
         lengths += 1
         for row, info in enumerate(infos):
             if not dones[row]:
-                assert info == {}
+                assert info == {"illegal_action": False, "TimeLimit.truncated": False}
                 continue
             ends += 1
             last = info["terminal_observation"]
@@ -376,7 +425,7 @@ def test_equals_the_native_vector_environment(options):
             assert info["episode"]["r"] == pytest.approx(returns[row], abs=1e-6)
             assert info["episode"]["l"] == lengths[row]
             forfeit = step % 10 == 0 and row == 0
-            assert info.get("illegal_action", False) is forfeit
+            assert info["illegal_action"] == forfeit
             if forfeit:
                 assert info["episode"]["r"] == pytest.approx(-1 / (venv.variant.num_players - 1))
             else:
@@ -391,7 +440,7 @@ def test_equals_the_native_vector_environment(options):
 def test_returns_of_episodes_are_the_payoffs(players, reward):
     venv = AllesKaeseVecEnv(64, num_players=players, reward=reward, seed=players)
     venv.reset()
-    ends = [info for result in play(venv, 40) for info in result[3] if info]
+    ends = [info for result in play(venv, 40) for info in result[3] if "episode" in info]
     assert len(ends) > 64
     for info in ends:
         payoff = payoffs_by_hand(info["terminal_observation"], Variant(num_players=players))[0]
@@ -399,7 +448,7 @@ def test_returns_of_episodes_are_the_payoffs(players, reward):
 
 
 def test_a_monitor_around_it_counts_the_same():
-    venv = VecMonitor(AllesKaeseVecEnv(8, num_players=3, reward="shaped", seed=0))
+    venv = monitored(8, num_players=3, reward="shaped", seed=0)
     twin = AllesKaeseVecEnv(8, num_players=3, reward="shaped", seed=0)
     venv.reset()
     twin.reset()

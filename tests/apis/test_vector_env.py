@@ -169,7 +169,7 @@ def test_equals_the_single_environments_step_by_step(name, make, mode):
         _, rewards, terminated, truncated, infos = result
         assert (rewards.dtype, terminated.dtype, truncated.dtype) == (np.float64, bool, bool)
         ends += terminated.sum()
-        forfeits += "illegal_action" in infos or "illegal_action" in infos.get("final_info", ())
+        forfeits += infos.get("final_info", infos)["illegal_action"].any()
         masks = infos["action_mask"]
         if mode == AutoresetMode.DISABLED and terminated.any():
             result = ours.reset(options={"reset_mask": terminated})
@@ -235,6 +235,75 @@ def test_an_episode_begins_with_a_decision_where_opponents_can_end_a_game_before
     assert env.reset(seed=0)[1]["action_mask"].any(axis=1).all()
 
 
+# --- A limit of steps ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [1, 0.9])
+@pytest.mark.parametrize("limit", [1, 3, 8])
+def test_a_limit_of_steps_is_that_of_the_single_environments(limit, share, mode):
+    ours = by_id(6, mode, num_players=3, opponents=Hasher(), max_episode_steps=limit)
+    one = partial(gym.make, "AllesKaese-v0", max_episode_steps=limit, disable_env_checker=True)
+    theirs = SyncVectorEnv(
+        [partial(one, num_players=3, opponents=Hasher())] * 6, autoreset_mode=mode
+    )
+    result = ours.reset(seed=list(range(6)))
+    assert_same(result, theirs.reset(seed=list(range(6))))
+    masks, rng = result[1]["action_mask"], np.random.default_rng(limit)
+    seen = set()
+    for step in range(100):
+        actions = mostly_legal(masks, rng, share)
+        result = ours.step(actions)
+        assert_same(result, theirs.step(actions), f"step {step}")
+        _, _, terminated, truncated, infos = result
+        seen |= set(zip(terminated.tolist(), truncated.tolist(), strict=True))
+        masks, ended = infos["action_mask"], terminated | truncated
+        if mode == AutoresetMode.DISABLED and ended.any():
+            result = ours.reset(options={"reset_mask": ended})
+            assert_same(result, theirs.reset(options={"reset_mask": ended.copy()}))
+            masks = np.where(ended[:, None], result[1]["action_mask"], masks)
+    assert (False, True) in seen
+    assert limit > 1 or {cut for _, cut in seen} <= {True, mode != AutoresetMode.NEXT_STEP}
+
+
+def test_a_limit_may_stand_in_the_registration():
+    spec = gym.spec("AllesKaese-v0")
+    vector = spec.vector_entry_point
+    gym.register(
+        "AllesKaeseLimit-v0", spec.entry_point, vector_entry_point=vector, max_episode_steps=2
+    )
+    try:
+        env = gym.make_vec("AllesKaeseLimit-v0", 2, num_players=4)
+        env.reset(seed=0)
+        cuts = [env.step(env.unwrapped.action_masks().argmax(axis=1))[3].tolist() for _ in range(3)]
+        assert cuts == [[False] * 2, [True] * 2, [False] * 2]
+    finally:
+        del gym.registry["AllesKaeseLimit-v0"]
+
+
+@pytest.mark.parametrize("value", [0, -1, 2.0, True, "3"])
+def test_a_wrong_limit_is_named(value):
+    with pytest.raises(ValueError, match="max_episode_steps is"):
+        native(max_episode_steps=value)
+
+
+def test_a_state_holds_the_steps_of_the_episode():
+    env = native(2, num_players=4, max_episode_steps=3)
+    env.reset(seed=0)
+    env.step(env.action_masks().argmax(axis=1))
+    state = env.get_state()
+    twin = native(2, num_players=4, max_episode_steps=3)
+    twin.set_state(state)
+    for _ in range(4):
+        actions = env.action_masks().argmax(axis=1)
+        result = env.step(actions)
+        assert_same(result, twin.step(actions))
+        twin.set_state(env.get_state())
+    with pytest.raises(ValueError, match="lengths"):
+        native(2, num_players=4, max_episode_steps=1).set_state(
+            {**state, "lengths": state["lengths"] + 1}
+        )
+
+
 # --- The autoreset modes --------------------------------------------------------------------
 
 
@@ -262,7 +331,7 @@ def test_next_step_ignores_the_action_of_a_reset_step(action, on_illegal):
     assert not rewards[ended].any()
     assert not terminated[ended].any()
     assert infos["action_mask"][ended].any(axis=1).all()
-    assert "illegal_action" not in infos
+    assert not infos["illegal_action"].any()
     actions[ended] = 0
     assert_same(result, twin.step(actions))
 
