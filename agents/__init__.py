@@ -7,31 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agents.heuristics.heuristic import GreedyAgent, HeuristicAgent, ReferenceAgent
+from agents.heuristics.greedy import GreedyAgent
+from agents.heuristics.heuristic import HeuristicAgent
 from agents.heuristics.random_agent import RandomAgent
+from agents.heuristics.reference import ReferenceAgent
 from alles_kaese_env.agent import Agent, import_agent
+from alles_kaese_env.variant import Variant
 
 __all__ = ["Agent", "RandomAgent", "ReferenceAgent", "make"]
 
 
-def _make_ppo(argument: str) -> Agent:
+def _make_ppo(argument: str, variant: Variant | None) -> Agent:
     from agents.ppo.agent import PRETRAINED, PPOAgent
 
     run = argument.removesuffix(",sample")
     return PPOAgent.load(run or PRETRAINED, is_greedy=run == argument)
 
 
-def _make_search(budget: str) -> Agent:
+def _make_search(budget: str, variant: Variant | None) -> Agent:
     from agents.search.agent import SearchAgent
 
-    return SearchAgent.from_budget(budget)
+    return SearchAgent.from_budget(budget, variant)
 
 
-AGENTS: dict[str, Callable[[str], Agent]] = {
-    "random": lambda _: RandomAgent(),
-    "greedy": lambda _: GreedyAgent(),
-    "reference": lambda _: ReferenceAgent(),
-    "heuristic": lambda _: HeuristicAgent(),
+AGENTS: dict[str, Callable[[str, Variant | None], Agent]] = {
+    "random": lambda _, variant: RandomAgent(),
+    "greedy": lambda _, variant: GreedyAgent(variant),
+    "reference": lambda _, variant: ReferenceAgent(variant),
+    "heuristic": lambda _, variant: HeuristicAgent(variant=variant),
     "search": _make_search,
     "ppo": _make_ppo,
 }
@@ -45,7 +48,7 @@ def names() -> str:
     )
 
 
-def make(name: str) -> Agent:
+def make(name: str, variant: Variant | None = None) -> Agent:
     """An agent by its name, such as "reference", "search:400" or "ppo:RUN".
 
     Args:
@@ -55,13 +58,15 @@ def make(name: str) -> Agent:
             that comes with the project (``agents/pretrained``); it plays the likeliest action,
             or, if the name ends in ",sample", draws one by its probability. Any other name is the
             import path of an agent, see `alles_kaese_env.agent.import_agent`.
+        variant: the rules of the games to play, which observations do not tell in full; None
+            stands for the default rules with any number of players.
 
     Raises:
         ValueError: there is no such agent, or its argument is not what is allowed.
     """
     kind, colon, argument = name.partition(":")
     if colon and kind not in AGENTS:
-        return import_agent(name)
+        return import_agent(name, variant=variant)
     if kind not in AGENTS or (colon and kind not in ARGUMENTS):
         raise ValueError(f"agent is {name!r}; allowed: {names()}")
-    return AGENTS[kind](argument)
+    return AGENTS[kind](argument, variant)

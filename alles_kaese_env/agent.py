@@ -2,18 +2,24 @@
 
 The package knows no agents. A distribution that has some names them as entry points of the group
 ``alles_kaese_env.agents``: the name of the agent, and a function that makes it from its full name,
-such as ``search:400``. The agents of this project are named in its ``pyproject.toml``; its module
-``agents`` comes with the clone alone, and another distribution installs one of the same name.
+such as ``search:400``, and from the ``variant``, if it has a parameter of that name. The agents of
+this project are named in its ``pyproject.toml``; its module ``agents`` comes with the clone alone,
+and another distribution installs one of the same name.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
 from importlib.metadata import entry_points
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+
+from alles_kaese_env.core.observe import OBSERVATION_SIZE
+from alles_kaese_env.core.records import NUM_ACTIONS
+from alles_kaese_env.variant import Variant
 
 GROUP = "alles_kaese_env.agents"
 ALLOWED = '"random", the name of an agent, an import path "module:name", or an object with act'
@@ -35,13 +41,15 @@ class Agent(Protocol):
 Opponent: TypeAlias = "str | Agent"
 
 
-def load_agent(field: str, opponent: Any) -> Agent | None:
+def load_agent(field: str, opponent: Any, variant: Variant | None = None) -> Agent | None:
     """An agent from itself or from its name; None for "random", which the core plays.
 
     Args:
         field: what the argument is called in an error.
         opponent: "random", the name of an agent of an installed distribution ("reference",
             "search:400"), an import path (see `import_agent`), or an agent.
+        variant: the rules of the games to play, for an agent that is made here and takes a
+            ``variant``; None stands for the default rules.
 
     Raises:
         ValueError: it is none of these.
@@ -49,12 +57,12 @@ def load_agent(field: str, opponent: Any) -> Agent | None:
     if opponent == "random":
         return None
     if not isinstance(opponent, str):
-        return checked_agent(field, opponent)
+        return checked_agent(field, opponent, variant)
     found = tuple(entry_points(group=GROUP, name=opponent.partition(":")[0]))
     if not found:
-        return import_agent(opponent, field)
+        return import_agent(opponent, field, variant)
     try:
-        return checked_agent(field, found[0].load()(opponent))
+        return checked_agent(field, _made(found[0].load(), opponent, variant=variant))
     except (ImportError, AttributeError, TypeError) as error:
         raise ValueError(
             f"{field} is {opponent!r}, but {found[0].value} makes no agent here ({error}); install "
@@ -62,13 +70,14 @@ def load_agent(field: str, opponent: Any) -> Agent | None:
         ) from None
 
 
-def import_agent(path: str, field: str = "agent") -> Agent:
+def import_agent(path: str, field: str = "agent", variant: Variant | None = None) -> Agent:
     """The agent of an import path: "module:name", or "module:name:argument".
 
     Args:
         path: the name in it is that of an agent, or of a class or function that makes one, without
             an argument or from that one text.
         field: what the path is called in an error.
+        variant: as in `load_agent`.
 
     Raises:
         ValueError: there is no such agent.
@@ -80,18 +89,51 @@ def import_agent(path: str, field: str = "agent") -> Agent:
     try:
         found = getattr(importlib.import_module(module), name)
         if colon or isinstance(found, type) or not isinstance(found, Agent):
-            found = found(*[argument] * bool(colon))
+            found = _made(found, *[argument] * bool(colon), variant=variant)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise ValueError(f"{field} is {path!r} ({error}); allowed: {ALLOWED}") from None
     return checked_agent(field, found)
 
 
-def checked_agent(field: str, agent: Any) -> Agent:
+def _made(factory: Any, *arguments: str, variant: Variant | None) -> Any:
+    """What the factory makes; it is told the variant if it has a parameter of that name."""
+    if variant is None or "variant" not in inspect.signature(factory).parameters:
+        return factory(*arguments)
+    return factory(*arguments, variant=variant)
+
+
+def checked_agent(field: str, agent: Any, variant: Variant | None = None) -> Agent:
     """`agent`, or one of its class; `ValueError` if it cannot act."""
     try:
-        made = agent() if isinstance(agent, type) else agent
+        made = _made(agent, variant=variant) if isinstance(agent, type) else agent
     except TypeError as error:
         raise ValueError(f"{field} is {agent!r} ({error}); allowed: {ALLOWED}") from None
     if not isinstance(made, Agent):
         raise ValueError(f"{field} is {agent!r}; allowed: {ALLOWED}")
     return made
+
+
+def checked_batch(
+    observations: npt.ArrayLike, masks: npt.ArrayLike
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
+    """What an agent is asked: observations (B, 253) float32 and masks (B, 18) bool.
+
+    Raises:
+        ValueError: the shapes are others, or a mask allows no action.
+    """
+    vectors, legal = np.ascontiguousarray(observations, np.float32), np.asarray(masks, np.bool_)
+    if vectors.shape != (*legal.shape[:1], OBSERVATION_SIZE) or legal.shape[1:] != (NUM_ACTIONS,):
+        hint = "; a single one is a batch of one: observation[None], mask[None]"
+        raise ValueError(
+            f"observations has shape {np.shape(observations)} and masks {np.shape(masks)}; "
+            f"allowed: (B, {OBSERVATION_SIZE}) and (B, {NUM_ACTIONS}) with the same B"
+            + hint
+            * (np.ndim(observations) == 1)
+        )
+    over = np.flatnonzero(~legal.any(axis=1))
+    if len(over):
+        raise ValueError(
+            f"masks[{over[0]}] is all False; allowed: at least one action, so ask only about games "
+            "that are not over"
+        )
+    return vectors, legal

@@ -37,6 +37,17 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message} (see --help)\n")
 
 
+def at_least(low: int) -> Callable[[str], int]:
+    """A type of `argparse`: a whole number from ``low`` on."""
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < low:
+            raise argparse.ArgumentTypeError(f"{text!r}; allowed: a whole number from {low} on")
+        return int(text)
+
+    return number
+
+
 def needs_extra(what: str, extra: str, error: Exception) -> str:
     """The line for a package that is missing, with how to install it."""
     return (

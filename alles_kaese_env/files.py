@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -148,3 +149,21 @@ def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
                 array = np.lib.format.read_array(entry, allow_pickle=False, max_header_size=10_000)
             arrays[name.removesuffix(".npy")] = array
     return arrays
+
+
+def read_entries(path: Path) -> dict[str, Any]:
+    """What `write_entry` has kept in a file, by number of players as text; none without a file.
+
+    Raises:
+        ValueError: it is no such file.
+    """
+    with reading(path, "file of entries by number of players"):
+        return dict(json.loads(path.read_bytes())["num_players"]) if path.exists() else {}
+
+
+def write_entry(path: Path, about: str, num_players: int, entry: dict[str, Any]) -> None:
+    """Keep what was found for a number of players in a JSON file; the other entries stay."""
+    entries = read_entries(path) | {str(num_players): entry}
+    content = {"about": about, "num_players": dict(sorted(entries.items()))}
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -44,6 +44,11 @@ def drawn_streams(rng: np.random.Generator, games: int) -> npt.NDArray[np.uint64
     return rng.integers(MAX_SEED, size=games, dtype=np.uint64, endpoint=True)
 
 
+def seed_of(seed: int, *key: int) -> int:
+    """A seed that belongs to a seed and a key; different keys give unrelated deals."""
+    return int(np.random.SeedSequence(seed, spawn_key=key).generate_state(1)[0])
+
+
 def streams_of_each(seeds: Sequence[int]) -> npt.NDArray[np.uint64]:
     """One stream a seed: the first stream of each."""
     return np.array([streams_of(seed, 1)[0] for seed in seeds], np.uint64)

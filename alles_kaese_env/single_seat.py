@@ -120,7 +120,8 @@ class SingleSeatGames:
         shares = np.asarray(weights, np.float64)
         if shares.shape != (len(opponents),) or (shares < 0).any() or not shares.sum() > 0:
             raise ValueError(f"weights is {weights!r}; allowed: {len(opponents)} numbers from 0 on")
-        agents = [load_agent(f"opponents[{k}]", one) for k, one in enumerate(opponents)]
+        variant = self.batch.variant
+        agents = [load_agent(f"opponents[{k}]", one, variant) for k, one in enumerate(opponents)]
         self._replace_agents(agents, shares / shares.sum())
 
     def seed(self, streams: npt.NDArray[np.uint64], rng: np.random.Generator) -> None:
@@ -237,15 +238,15 @@ class SingleSeatGames:
         self._is_learners_view = True
 
     def _checked_opponents(self, opponents: Any) -> list[Agent | None]:
-        players = self.batch.variant.num_players
+        variant, players = self.batch.variant, self.batch.variant.num_players
         if isinstance(opponents, (str, type)) or not isinstance(opponents, Sequence):
-            return [load_agent("opponents", opponents)]
+            return [load_agent("opponents", opponents, variant)]
         if len(opponents) != players - 1:
             raise ValueError(
                 f"opponents has {len(opponents)} entries; allowed: {players - 1}, "
                 f"one for each other seat of {players} players"
             )
-        return [load_agent(f"opponents[{k}]", one) for k, one in enumerate(opponents)]
+        return [load_agent(f"opponents[{k}]", one, variant) for k, one in enumerate(opponents)]
 
     def _replace_agents(
         self, agents: list[Agent | None], weights: npt.NDArray[np.float64] | None

@@ -4,7 +4,7 @@ All agents are asked about the same decisions, those of games in which the heuri
 seats, so that their answers differ by what they would do and not by where they get to.
 
 Example:
-    python -m good_play --agents reference heuristic ppo search:400 --out docs/good_play
+    python benchmarks/good_play.py --agents reference heuristic ppo search:400 --out docs/good_play
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ from alles_kaese_env.core.records import (
     TAKE,
     TRAP,
 )
-from alles_kaese_env.files import replacing
+from alles_kaese_env.files import checked_output, replacing
 from alles_kaese_env.variant import whole_number
 
 GUIDE = "heuristic"  # whose games are looked at
-YARDSTICK = "reference"
+BASELINE = "reference"
 GAMES = 1_000  # that are looked at
 HEAVY_DECISIONS = 2_000  # about which a search is asked
 SHARE_GAMES = 20_000
+OUTPUTS = ("answers.json", "take.svg", "peeks.svg")
 BINS = np.linspace(0, 1, 11)
 
 
@@ -214,15 +215,15 @@ class Forgetful:
 
 
 def worth_of_peeks(name: str, num_players: int) -> dict[str, list[float]]:
-    """Win share against the yardstick, with interval: as it is, peeking anywhere, forgetting."""
-    agent, yardstick = agents.make(name), agents.make(YARDSTICK)
+    """Win share against the baseline, with interval: as it is, peeking anywhere, forgetting."""
+    agent, baseline = agents.make(name), agents.make(BASELINE)
     versions = {
         "as it is": agent,
         "peeks anywhere": RandomPeeks(agent),
         "forgets where": Forgetful(agent),
     }
     scores = {
-        version: win_share(one, yardstick, num_players=num_players, games=SHARE_GAMES)
+        version: win_share(one, baseline, num_players=num_players, games=SHARE_GAMES)
         for version, one in versions.items()
     }
     return {version: [score.share, score.low, score.high] for version, score in scores.items()}
@@ -287,6 +288,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         players = {name: agents.make(name) for name in options.agents}
         whole_number("--games", options.games, 10, 10**6)
         options.out.mkdir(parents=True, exist_ok=True)
+        for name in OUTPUTS:
+            checked_output(options.out / name, "--out")
     except (ValueError, OSError) as error:
         parser.error(str(error))
     decisions = play(options.num_players, options.seed, options.games)
@@ -359,9 +362,9 @@ def draw_peeks(answers: dict[str, Any], file: Path) -> None:
 def build_parser() -> argparse.ArgumentParser:
     """The options of the command."""
     parser = Parser(
-        prog="python -m good_play",
+        prog="python benchmarks/good_play.py",
         description="Ask agents about the same decisions, and write answers.json and two plots.",
-        epilog="example: python -m good_play --agents heuristic ppo --out answers",
+        epilog="example: python benchmarks/good_play.py --agents heuristic ppo --out answers",
     )
     add = parser.add_argument
     add("--agents", nargs="+", metavar="AGENT", required=True, help=agents.names())

@@ -1,7 +1,7 @@
 """How much a search gains over what its agent would do without one, against the reference.
 
 Example:
-    python -m search_gain search:500 --num-players 2 --games 400
+    python benchmarks/search_gain.py search:500 --num-players 2 --games 400
 
 By the performance difference lemma the gain in the share of the win is the sum, over the decisions
 of the search's games, of what its moves gain over the policy without a search, when that policy
@@ -17,7 +17,6 @@ of the policy, see ``heuristics/parameters.json`` and ``pretrained/values.json``
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -25,52 +24,45 @@ import numpy.typing as npt
 
 import agents
 from agents.arena.matches import NORMAL_95
-from agents.heuristics.policies import reference_action
-from agents.heuristics.tune import at_least, say
-from agents.search.agent import Policy, SearchAgent, policy_action
+from agents.heuristics.reference import reference_action
+from agents.search.agent import SearchAgent
+from agents.search.playouts import policy_action
 from agents.search.values import final_share
 from alles_kaese_env import GameBatch, Variant
-from alles_kaese_env.command_line import Parser
+from alles_kaese_env.command_line import INTERRUPTED, Parser, at_least, progress
 from alles_kaese_env.core.jit import jit
-from alles_kaese_env.core.records import (
-    DECISION,
-    GAME,
-    STREAM,
-)
-from alles_kaese_env.core.rules import (
-    apply_action,
-    run_chance,
-)
+from alles_kaese_env.core.records import DECISION, GAME, STREAM
+from alles_kaese_env.core.rules import apply_action, run_chance
 from alles_kaese_env.seeding import streams_of
 
 PLAYOUTS_KEY = 3  # of the seed of the play-outs that measure
 
 
 @jit
-def share_after(game, rules, action, parameters, network, room, stream):
+def share_after(game, rules, action, policy, stream):
     """The mover's share of the win after an action, when it plays on by its policy."""
     mover = game.seat
     apply_action(game, rules, action)
     run_chance(game, rules, stream)
     while game.phase == DECISION:
         if game.seat == mover:
-            action = policy_action(game, rules, parameters, network, room)
+            action = policy_action(game, rules, policy)
         else:
             action = reference_action(game, rules)
         apply_action(game, rules, action)
         run_chance(game, rules, stream)
-    return final_share(game, rules, np.int64(mover), room.payoffs)
+    return final_share(game, rules, np.int64(mover), policy.buffers.payoffs)
 
 
 @jit
-def gains(games, rules, actions, parameters, network, room, playouts, counters, found):
+def gains(games, rules, actions, policy, playouts, counters, found):
     """By how much each action is better than that of the policy, in shares of the win.
 
     Args:
         games: (B,) GAME.
-        rules, parameters: (1,) RULES and (1,) PARAMETERS.
+        rules: (1,) RULES.
         actions: (B,) int64.
-        network, room: a Network and a Room.
+        policy: the Policy that plays on.
         playouts: how many of each of the two actions.
         counters: (B,) uint64: where the stream of each game's play-outs begins.
         found: (B,) float64 to write.
@@ -78,14 +70,12 @@ def gains(games, rules, actions, parameters, network, room, playouts, counters, 
     work, stream = np.zeros(1, GAME), np.zeros(1, STREAM)
     for i in range(len(games)):
         found[i] = 0
-        base = policy_action(games[i], rules[0], parameters[0], network, room)
+        base = policy_action(games[i], rules[0], policy)
         for number in range(playouts if base != actions[i] else 0):
             for action, sign in ((actions[i], 1), (base, -1)):
                 work[0] = games[i]
                 stream[0].counter = counters[i] + np.uint64(number) * np.uint64(0x632BE59BD9B4E019)
-                share = share_after(
-                    work[0], rules[0], action, parameters[0], network, room, stream[0]
-                )
+                share = share_after(work[0], rules[0], action, policy, stream[0])
                 found[i] += sign * share / playouts
 
 
@@ -94,35 +84,37 @@ def gain_of(
 ) -> npt.NDArray[np.float64]:
     """What the search gains in each of some games, its seat going round, (games,)."""
     variant = Variant(num_players=num_players)
-    policy: Policy = agent.policy(num_players)
+    policy = agent.policy(num_players)
     reference = agents.make("reference")
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(PLAYOUTS_KEY,)))
     batch = GameBatch(games, variant)
     batch.streams[:] = streams_of(seed, games)
     batch.reset()
-    seats, total, begin = np.arange(games) % num_players, np.zeros(games), time.monotonic()
-    while len(playing := np.flatnonzero(~batch.over)):
-        is_own = batch.seats[playing] == seats[playing]
-        own, others = playing[is_own], playing[~is_own]
-        if len(own):
-            actions = agent.act(batch.observations[own], batch.masks[own], rng)
-            found = np.zeros(len(own))
-            counters = rng.integers(2**64, size=len(own), dtype=np.uint64)
-            gains(batch.games[own], variant.rules, actions, *policy, playouts, counters, found)
-            total[own] += found
-            batch.step(actions, own)
-        if len(others):
-            batch.step(reference.act(batch.observations[others], batch.masks[others], rng), others)
-        say(f"{time.monotonic() - begin:.0f} s: {batch.over.sum()} of {games} games are over")
+    seats, total = np.arange(games) % num_players, np.zeros(games)
+    with progress("games", games) as show:
+        while len(playing := np.flatnonzero(~batch.over)):
+            is_own = batch.seats[playing] == seats[playing]
+            own, others = playing[is_own], playing[~is_own]
+            if len(own):
+                actions = agent.act(batch.observations[own], batch.masks[own], rng)
+                found = np.zeros(len(own))
+                counters = rng.integers(2**64, size=len(own), dtype=np.uint64)
+                gains(batch.games[own], variant.rules, actions, policy, playouts, counters, found)
+                total[own] += found
+                batch.step(actions, own)
+            if len(others):
+                actions = reference.act(batch.observations[others], batch.masks[others], rng)
+                batch.step(actions, others)
+            show(int(batch.over.sum()))
     return total
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = Parser(
-        prog="python -m search_gain",
+        prog="python benchmarks/search_gain.py",
         description="Measure what a search gains over its agent without one.",
-        epilog="example: python -m search_gain search:500 --num-players 2 --games 400",
+        epilog="example: python benchmarks/search_gain.py search:500 --num-players 2 --games 400",
     )
     parser.add_argument("agent", help="search:BUDGET or search:flat:BUDGET")
     parser.add_argument("--num-players", type=int, default=2, choices=range(2, 7))
@@ -139,9 +131,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(str(error))
     if not isinstance(agent, SearchAgent):
         parser.error(f"agent is {options.agent!r}; allowed: search:BUDGET or search:flat:BUDGET")
-    found = gain_of(agent, options.num_players, options.games, options.playouts, options.seed)
+    try:
+        found = gain_of(agent, options.num_players, options.games, options.playouts, options.seed)
+    except KeyboardInterrupt:
+        print("interrupted; nothing was kept", file=sys.stderr)
+        return INTERRUPTED
     margin = NORMAL_95 * found.std(ddof=1) / np.sqrt(len(found))
-    say(
+    print(
         f"gain {found.mean():.4f}, 95 % interval {found.mean() - margin:.4f} "
         f"to {found.mean() + margin:.4f}"
     )

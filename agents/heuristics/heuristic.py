@@ -1,86 +1,38 @@
-"""Agents that follow a few rules of thumb."""
+"""The tuned heuristic: it weighs each action by the chance to win after it."""
+
+# Numba infers the types of what is compiled, and np.record has none.
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from alles_kaese_env import DISCARD, OBSERVATION, PEEK, TAKE
+from agents.heuristics.beliefs import Actions, BelievingAgent
+from alles_kaese_env.core.jit import jit
 from alles_kaese_env.core.records import (
+    CHEESE,
+    DISCARD,
+    MAX_PLAYERS,
     MAX_SLOTS,
+    PEEK,
+    TAKE,
+    record,
 )
+from alles_kaese_env.core.rules import matching_slots, trap_probability
+from alles_kaese_env.variant import Variant
 
-TRAP_LIMIT = 3  # of the default variant, which the thresholds are made for
-NUM_CARDS, ALL_POINTS = 36, 55  # of the default variant, too
-HOLES = np.arange(1, 7)
+PARAMETERS_FILE = Path(__file__).with_name("parameters.json")
 TIE_BREAK = 0.5  # of a point, for all cheese cards of the deck: less than a point for any lead
-DECIMALS = 5  # probabilities are fractions of small numbers; float32 tells them apart up to here
 SETTLED = 0.01  # spread of a lead after the last turn, in points: what is ahead has won
 TRAP_DISLIKE = 1e-6  # settles for a discard where a trap would change nothing any more
-DECIMALS_OF_VALUES = 9  # equal values are equal whatever the order of their sums
-PARAMETERS_FILE = Path(__file__).with_name("parameters.json")
-
-
-class ReferenceAgent:
-    """The reference heuristic of the rule book, to the letter: a fixed yardstick.
-
-    With q the trap probability of a slot (I4; 0 or 1 where the front is known), k the own traps
-    and t = 0.7 for k <= 1, 0.1 for more: on a match take the matching slot of the smallest q if
-    that q <= t, otherwise discard the one of the greatest q. On no match peek at the slot of the
-    greatest holes x q x (1 - q) among those whose front is unknown, at slot 0 if all are known.
-    Ties go to the lowest slot.
-    """
-
-    def act(
-        self,
-        observations: npt.NDArray[np.float32],
-        masks: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-    ) -> npt.NDArray[np.int64]:
-        """Actions (B,) int64 for observations (B, 253) float32 and masks (B, 18) bool."""
-        match = masks[:, TAKE * MAX_SLOTS : DISCARD * MAX_SLOTS]
-        trap = field(observations, "trap_probability").astype(np.float64).round(DECIMALS)
-        threshold = np.where(own_traps(observations) <= 1, 0.7, 0.1)
-        safest = np.where(match, trap, 2.0).argmin(axis=1)
-        riskiest = np.where(match, trap, -1.0).argmax(axis=1)
-        takes = trap[np.arange(len(trap)), safest] <= threshold
-        on_match = np.where(takes, TAKE * MAX_SLOTS + safest, DISCARD * MAX_SLOTS + riskiest)
-        peek = PEEK * MAX_SLOTS + most_uncertain(observations, masks, trap)
-        return np.where(match.any(axis=1), on_match, peek)
-
-
-class GreedyAgent:
-    """As many points as the next turn can bring: a player's first idea.
-
-    On a match it takes the matching card of the greatest expected points holes x (1 - q), with q
-    the trap probability (I4), if the risk is not too high: q <= 0.7 with up to one trap, known
-    cheese alone with two. Otherwise it discards the matching card of the greatest q. On no match
-    it peeks at the card of the most holes among those that it does not know. Ties go to the
-    lowest slot.
-    """
-
-    def act(
-        self,
-        observations: npt.NDArray[np.float32],
-        masks: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-    ) -> npt.NDArray[np.int64]:
-        """Actions (B,) int64 for observations (B, 253) float32 and masks (B, 18) bool."""
-        match = masks[:, TAKE * MAX_SLOTS : DISCARD * MAX_SLOTS]
-        holes, trap = holes_of(observations), trap_probabilities(observations)
-        best = np.where(match, holes * (1 - trap), -1.0).argmax(axis=1)
-        worst = np.where(match, trap, -1.0).argmax(axis=1)
-        risk_limit = np.where(own_traps(observations) <= 1, 0.7, 0.0)
-        takes = trap[np.arange(len(trap)), best] <= risk_limit
-        on_match = np.where(takes, TAKE * MAX_SLOTS + best, DISCARD * MAX_SLOTS + worst)
-        is_unknown = (trap > 0) & (trap < 1)
-        peek = PEEK * MAX_SLOTS + np.where(is_unknown, holes, 0.0).argmax(axis=1)
-        return np.where(match.any(axis=1), on_match, peek)
+EQUAL = 1e-9  # what values may differ by and be equal
 
 
 @dataclass(frozen=True)
@@ -119,53 +71,26 @@ class Parameters:
     spare: float = 0.3
 
 
+PARAMETERS = record([(field.name, "f8") for field in fields(Parameters)])
+
+
 def load_parameters(path: Path = PARAMETERS_FILE) -> dict[int, Parameters]:
     """The tuned parameters by number of players."""
     counts = json.loads(path.read_text(encoding="utf-8"))["num_players"]
     return {int(count): Parameters(**entry["parameters"]) for count, entry in counts.items()}
 
 
-@dataclass(frozen=True)
-class View:
-    """What the observations (B, 253) of games with N players say, in the numbers of the rules.
-
-    Seats go from the observer on in turn order.
-
-    Attributes:
-        holes: in each slot, (B, 6).
-        trap: trap probability of each slot (I4), 0 or 1 where the front is known, (B, 6).
-        seen: share of the opponents who peeked at the card in each slot (T3), (B, 6).
-        cards: in the reserve after this turn, (B,).
-        traps, score: by seat, (B, N). The score is points, and more cheese breaks ties (P3).
-    """
-
-    holes: npt.NDArray[np.float64]
-    trap: npt.NDArray[np.float64]
-    seen: npt.NDArray[np.float64]
-    cards: npt.NDArray[np.float64]
-    traps: npt.NDArray[np.int64]
-    score: npt.NDArray[np.float64]
-
-    @staticmethod
-    def of(observations: npt.NDArray[np.float32], num_players: int) -> View:
-        """Read the fields."""
-        by_seat = {
-            name: field(observations, name)[:, :num_players].astype(np.float64)
-            for name in ("traps", "points", "cheese")
-        }
-        peeks = table_of(observations, "opponent_peeks")
-        reserve = np.rint(field(observations, "reserve")[:, 0].astype(np.float64) * NUM_CARDS)
-        return View(
-            holes=holes_of(observations),
-            trap=trap_probabilities(observations),
-            seen=peeks.sum(axis=2, dtype=np.float64) / (num_players - 1),
-            cards=np.maximum(reserve - 1, 0),
-            traps=np.rint(by_seat["traps"] * TRAP_LIMIT).astype(np.int64),
-            score=np.rint(by_seat["points"] * ALL_POINTS) + by_seat["cheese"] * TIE_BREAK,
-        )
+def parameters_by_players(
+    parameters: Mapping[int, Parameters] | None = None,
+) -> npt.NDArray[Any]:
+    """(MAX_PLAYERS + 1,) PARAMETERS, those of N players in entry N; None for the tuned ones."""
+    records = np.zeros(MAX_PLAYERS + 1, PARAMETERS)
+    for players, one in (load_parameters() if parameters is None else parameters).items():
+        records[players] = astuple(one)
+    return records
 
 
-class HeuristicAgent:
+class HeuristicAgent(BelievingAgent):
     """Weighs each action by the chance to win after it.
 
     A lead over an opponent is the difference of points and of prospects: turns to come times the
@@ -177,137 +102,172 @@ class HeuristicAgent:
 
     Args:
         parameters: by number of players; None for the tuned ones.
+        variant: see `BelievingAgent`; the parameters are tuned for the default rules.
     """
 
-    def __init__(self, parameters: Mapping[int, Parameters] | None = None) -> None:
-        self.parameters = load_parameters() if parameters is None else dict(parameters)
-
-    def act(
+    def __init__(
         self,
-        observations: npt.NDArray[np.float32],
-        masks: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-    ) -> npt.NDArray[np.int64]:
-        """Actions (B,) int64 for observations (B, 253) float32 and masks (B, 18) bool."""
-        actions = np.zeros(len(observations), np.int64)
-        counts = field(observations, "num_players").argmax(axis=1) + 2
-        for count in np.unique(counts):
-            rows = np.flatnonzero(counts == count)
-            view = View.of(observations[rows], int(count))
-            values = action_values(view, self.parameters[int(count)])
-            actions[rows] = np.where(masks[rows], values, -np.inf).argmax(axis=1)
-        return actions
+        parameters: Mapping[int, Parameters] | None = None,
+        variant: Variant | None = None,
+    ) -> None:
+        super().__init__(variant)
+        self.parameters = parameters_by_players(parameters)
+
+    def choose(self, games: npt.NDArray[Any], players: Actions, actions: Actions) -> None:
+        """Write the action of the seat to move of each game, see `BelievingAgent.choose`."""
+        heuristic_actions(games, self.rules, self.parameters, players, actions)
 
 
-def action_values(view: View, parameters: Parameters) -> npt.NDArray[np.float64]:
-    """The value of each action, (B, 18), legal or not.
+@jit
+def heuristic_actions(games, rules, parameters, players, actions):
+    """`heuristic_action` in each of some games."""
+    gaps = np.empty(MAX_PLAYERS)
+    for i in range(len(games)):
+        number = players[i]
+        actions[i] = heuristic_action(games[i], rules[number], parameters[number], gaps)
 
-    Those of peeks and those of takes and discards are of different units; no mask allows both.
+
+@jit
+def heuristic_action(game, rules, parameters, gaps):
+    """What the heuristic agent does in place of the seat to move, by what that seat knows.
+
+    Args:
+        game, rules: the GAME and the RULES.
+        parameters: PARAMETERS.
+        gaps: (MAX_PLAYERS,) float64, room.
     """
-    lead, trap_cost = leads(view, parameters), cost_of_a_trap(view, parameters)
-    spread = np.maximum(parameters.spread * np.sqrt(view.cards), SETTLED)
-    gone = lead[:, None] + removal(view, parameters)[..., None]  # (B, 6, N - 1)
-    discard = chance_to_win(gone, spread)
-    cheese = chance_to_win(gone + view.holes[..., None], spread)
-    trap = chance_to_win(gone - trap_cost[:, None, None], spread)
-    trap[view.traps[:, 0] == TRAP_LIMIT - 1] = 0.0  # E1
-    take = (1 - view.trap) * cheese + view.trap * (trap - TRAP_DISLIKE)
-    values = np.concatenate([peek_values(view, trap_cost, parameters), take, discard], axis=1)
-    return values.round(DECIMALS_OF_VALUES)
+    seat, players = np.int64(game.seat), rules.num_players
+    cards = cards_to_come(game)
+    trap_cost = cost_of_a_trap(game, rules, parameters, seat, cards // players)
+    if matching_slots(game) == 0:
+        return heuristic_peek(game, rules, parameters, seat, trap_cost)
+    own = prospects(game, rules, parameters, seat, cards // players)
+    for place in range(1, players):
+        turns = (cards - place + players) // players
+        other = (seat + place) % players
+        gaps[place - 1] = own - prospects(game, rules, parameters, other, turns)
+    return heuristic_match(game, rules, parameters, seat, gaps, trap_cost)
 
 
-def chance_to_win(
-    lead: npt.NDArray[np.float64], spread: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    """Against all opponents, (B, 6), from the leads over each (B, 6, N - 1) and the spread (B,).
-
-    The chances against each are not independent, so their product is raised to the power that
-    gives each of N players 1 / N in a level game.
-    """
-    against_each = 1 / (1 + np.exp(np.clip(-lead / spread[:, None, None], -50, 50)))
-    opponents = lead.shape[2]
-    return against_each.prod(axis=2) ** (np.log2(opponents + 1) / opponents)
-
-
-def leads(view: View, parameters: Parameters) -> npt.NDArray[np.float64]:
-    """Points and prospects ahead of each opponent, (B, N - 1)."""
-    seats = view.score.shape[1]
-    order = np.roll(np.arange(1, seats + 1), 1)  # the next seat has the next turn
-    turns = (view.cards[:, None] - order + seats) // seats
-    expected = view.score + turns * rate_of(view.traps, parameters)
-    return expected[:, :1] - expected[:, 1:]
-
-
-def rate_of(traps: npt.NDArray[np.int64], parameters: Parameters) -> npt.NDArray[np.float64]:
-    """Points of a turn to come, for players with so many traps."""
-    one = parameters.rate - parameters.first_trap
-    return np.array([parameters.rate, one, one - parameters.second_trap])[traps]
-
-
-def cost_of_a_trap(view: View, parameters: Parameters) -> npt.NDArray[np.float64]:
-    """What one more trap takes from the observer's prospects, in points, (B,)."""
-    per_turn = np.array([parameters.first_trap, parameters.second_trap, 0.0])[view.traps[:, 0]]
-    turns = view.cards // view.score.shape[1]
-    return np.where(view.traps[:, 0] == TRAP_LIMIT - 1, parameters.ruin, per_turn * turns)
+@jit
+def heuristic_match(game, rules, parameters, seat, gaps, trap_cost):
+    """What the heuristic agent takes or discards."""
+    opponents = rules.num_players - 1
+    spread = np.maximum(parameters.spread * np.sqrt(np.float64(cards_to_come(game))), SETTLED)
+    power = np.log2(rules.num_players) / opponents
+    take, discard = 0, 0
+    best_take, best_discard = -1.0, -1.0
+    for slot in range(MAX_SLOTS):
+        if game.row[slot] == game.die:
+            trap = trap_probability(game, rules, seat, slot)
+            gone = removal(game, rules, parameters, seat, slot, trap)
+            left = chance_to_win(gaps, opponents, gone, spread, power)
+            cheese = chance_to_win(gaps, opponents, gone + np.float64(game.die), spread, power)
+            caught = 0.0
+            if game.traps[seat] + 1 < rules.trap_limit:  # E1
+                caught = chance_to_win(gaps, opponents, gone - trap_cost, spread, power)
+            worth = (1 - trap) * cheese + trap * (caught - TRAP_DISLIKE)
+            if worth > best_take + EQUAL:
+                take, best_take = slot, worth
+            if left > best_discard + EQUAL:
+                discard, best_discard = slot, left
+    if best_discard > best_take + EQUAL:
+        return DISCARD * MAX_SLOTS + discard
+    return TAKE * MAX_SLOTS + take
 
 
-def removal(view: View, parameters: Parameters) -> npt.NDArray[np.float64]:
-    """What it is worth that a card leaves the row, besides being taken, in points, (B, 6)."""
-    denied = parameters.deny * view.seen * view.holes * (1 - view.trap)
-    kept = parameters.keep * view.holes * (view.trap == 0) + parameters.bait * (view.trap == 1)
-    return denied - (1 - view.seen) * kept
+@jit
+def heuristic_peek(game, rules, parameters, seat, trap_cost):
+    """Where the heuristic agent peeks."""
+    chosen, best = 0, -1.0
+    for slot in range(MAX_SLOTS):
+        if game.row[slot] > 0:
+            trap = trap_probability(game, rules, seat, slot)
+            if 0 < trap < 1:
+                holes = np.float64(game.row[slot])
+                saved = min((1 - trap) * holes, trap * trap_cost)
+                worth = saved + parameters.doubt * holes * trap * (1 - trap)
+                worth *= 1 + parameters.rivals * seen_by_others(game, rules, seat, slot)
+                if has_spare(game, seat, slot):
+                    worth *= 1 - parameters.spare
+                if worth > best + EQUAL:
+                    chosen, best = slot, worth
+    return PEEK * MAX_SLOTS + chosen
 
 
-def peek_values(
-    view: View, trap_cost: npt.NDArray[np.float64], parameters: Parameters
-) -> npt.NDArray[np.float64]:
-    """What a peek at each slot is worth, in points, (B, 6); -1 where the front is known.
-
-    Without it the card is taken or left, whichever is better, so a peek saves the lesser of the
-    points of a card left and the cost of a trap taken.
-    """
-    saved = np.minimum((1 - view.trap) * view.holes, view.trap * trap_cost[:, None])
-    doubt = parameters.doubt * view.holes * view.trap * (1 - view.trap)
-    worth = (saved + doubt) * (1 + parameters.rivals * view.seen)
-    cheese = np.where(view.trap == 0, view.holes, 0)
-    has_spare = (view.holes[:, :, None] == cheese[:, None]).any(axis=2)
-    worth = worth * np.where(has_spare, 1 - parameters.spare, 1.0)
-    return np.where((view.trap == 0) | (view.trap == 1), -1.0, worth)
+@jit
+def cards_to_come(game):
+    """Cards in the reserve after this turn."""
+    cards = np.int64(game.reserve) - 1
+    return cards if cards > 0 else 0
 
 
-def most_uncertain(
-    observations: npt.NDArray[np.float32],
-    masks: npt.NDArray[np.bool_],
-    trap: npt.NDArray[np.float64],
-) -> npt.NDArray[np.int64]:
-    """The slot (B,) of the greatest holes x q x (1 - q) among the unknown ones, 0 for none."""
-    shape = len(observations), MAX_SLOTS, -1
-    holes = field(observations, "row").reshape(shape) @ HOLES
-    known = field(observations, "own_peeks").reshape(shape).any(axis=2)
-    worth = (holes * trap * (1 - trap)).round(DECIMALS)
-    return np.where(masks[:, :MAX_SLOTS] & ~known, worth, -1.0).argmax(axis=1)
+@jit
+def prospects(game, rules, parameters, seat, turns):
+    """Points of a seat, those of its turns to come among them; more cheese breaks ties (P3)."""
+    step = trap_step(game, rules, seat)
+    rate = parameters.rate
+    if step >= 1:
+        rate -= parameters.first_trap
+    if step >= 2:
+        rate -= parameters.second_trap
+    score = np.float64(game.points[seat]) + TIE_BREAK * game.cheese[seat] * rules.per_cheese
+    return score + rate * turns
 
 
-def own_traps(observations: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """How many traps the observer has taken, (B,)."""
-    return np.rint(field(observations, "traps")[:, 0] * TRAP_LIMIT)
+@jit
+def trap_step(game, rules, seat):
+    """How many traps a seat has, counted so that 2 is one before the last (E1)."""
+    return max(np.int64(game.traps[seat]) + 3 - rules.trap_limit, 0)
 
 
-def field(observations: npt.NDArray[np.float32], name: str) -> npt.NDArray[np.float32]:
-    """A field of the observations as a view (B, its size)."""
-    return observations[:, OBSERVATION[name].where]
+@jit
+def cost_of_a_trap(game, rules, parameters, seat, turns):
+    """What one more trap takes from the prospects of a seat, in points."""
+    step = trap_step(game, rules, seat)
+    if step >= 2:
+        return parameters.ruin
+    return turns * (parameters.first_trap if step == 0 else parameters.second_trap)
 
 
-def holes_of(observations: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """The holes in each slot, (B, 6), 0 for an empty slot."""
-    return np.asarray(table_of(observations, "row") @ HOLES, np.float64)
+@jit
+def chance_to_win(gaps, opponents, gain, spread, power):
+    """From the leads over each opponent and a gain on top of them."""
+    chance = 1.0
+    for k in range(opponents):
+        chance /= 1 + np.exp(min(max(-(gaps[k] + gain) / spread, -50.0), 50.0))
+    return chance if opponents == 1 else chance**power
 
 
-def trap_probabilities(observations: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """The trap probability of each slot (I4), (B, 6)."""
-    return field(observations, "trap_probability").astype(np.float64).round(DECIMALS)
+@jit
+def removal(game, rules, parameters, seat, slot, trap):
+    """What it is worth that a card leaves the row, besides being taken, in points."""
+    seen = seen_by_others(game, rules, seat, slot)
+    holes = np.float64(game.row[slot])
+    kept = 0.0
+    if trap == 0:
+        kept = parameters.keep * holes
+    elif trap == 1:
+        kept = parameters.bait
+    return parameters.deny * seen * holes * (1 - trap) - (1 - seen) * kept
 
 
-def table_of(observations: npt.NDArray[np.float32], name: str) -> npt.NDArray[np.float32]:
-    """A field of the observations in its own shape, (B, *shape)."""
-    return field(observations, name).reshape(len(observations), *OBSERVATION[name].shape)
+@jit
+def seen_by_others(game, rules, seat, slot):
+    """The share of the opponents who peeked at the card in a slot."""
+    others = np.int64(game.peeked[slot]) & ~(1 << seat)
+    number = 0
+    while others:
+        number += others & 1
+        others >>= 1
+    return number / (rules.num_players - 1)
+
+
+@jit
+def has_spare(game, seat, slot):
+    """Whether the seat knows a cheese of as many holes in the row."""
+    for other in range(MAX_SLOTS):
+        knows = game.peeked[other] >> seat & 1
+        if knows and game.row[other] == game.row[slot] and game.front[other] == CHEESE:
+            return True
+    return False

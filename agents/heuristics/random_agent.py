@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from alles_kaese_env.agent import checked_batch
+
 
 class RandomAgent:
     """Each legal action is as likely as the others."""
@@ -16,4 +18,5 @@ class RandomAgent:
         rng: np.random.Generator,
     ) -> npt.NDArray[np.int64]:
         """Actions (B,) int64 for observations (B, 253) float32 and masks (B, 18) bool."""
+        _, masks = checked_batch(observations, masks)
         return np.where(masks, rng.random(masks.shape), -1.0).argmax(axis=1)

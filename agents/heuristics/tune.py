@@ -12,11 +12,10 @@ is that mean, and no single lucky candidate. Afterwards it plays deals that no r
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
@@ -28,8 +27,9 @@ import agents
 from agents.arena.matches import win_share
 from agents.heuristics.heuristic import PARAMETERS_FILE, HeuristicAgent, Parameters
 from alles_kaese_env.agent import Agent
-from alles_kaese_env.command_line import Parser
-from alles_kaese_env.files import replacing
+from alles_kaese_env.command_line import INTERRUPTED, Parser, at_least
+from alles_kaese_env.files import checked_output, read_entries, write_entry
+from alles_kaese_env.seeding import seed_of
 
 MIX = {"reference": 0.4, "greedy": 0.2, "present": 0.4}  # weights of the opponents
 CHECKS = ("reference", "greedy", "random")
@@ -39,6 +39,7 @@ FIRST_SPREAD = 0.4  # of a parameter, as a share of where it starts
 LEAST_SPREAD = 0.03
 STEP = 0.5  # how far a round moves the distribution
 CHECK_KEY = 2  # of the seed of the deals of the check; rounds have key 1
+ABOUT = "parameters of HeuristicAgent, tuned by agents/heuristics/tune.py"
 
 Vector = npt.NDArray[np.float64]
 
@@ -48,23 +49,13 @@ def agent_of(vector: Vector, num_players: int) -> Agent:
     return HeuristicAgent({num_players: Parameters(*map(float, vector))})
 
 
-def seed_of(seed: int, *key: int) -> int:
-    """A seed that belongs to the key; different keys give unrelated deals."""
-    return int(np.random.SeedSequence(seed, spawn_key=key).generate_state(1)[0])
-
-
 def value_of(candidate: Vector, present: Vector, num_players: int, games: int, seed: int) -> float:
     """The weighted share of the win of a candidate against the opponents of `MIX`."""
     total = 0.0
     for name, weight in MIX.items():
         other = agent_of(present, num_players) if name == "present" else agents.make(name)
-        score = win_share(
-            agent_of(candidate, num_players),
-            other,
-            num_players=num_players,
-            games=games,
-            seed=seed,
-        )
+        agent = agent_of(candidate, num_players)
+        score = win_share(agent, other, num_players=num_players, games=games, seed=seed)
         total += weight * score.share
     return total
 
@@ -85,20 +76,19 @@ def rounds(num_players: int, number: int, games: int, seed: int) -> Iterator[tup
         yield mean, float(values.mean())
 
 
-def check(vector: Vector, num_players: int, games: int, seed: int) -> dict[str, Any]:
-    """Shares of the win with their 95 % intervals, on deals that no round has seen."""
+def check(vector: Vector, num_players: int, games: int, seed: int) -> dict[str, Any] | None:
+    """Shares of the win with their 95 % intervals, on unseen deals; None on Ctrl-C."""
     deals = seed_of(seed, CHECK_KEY)
     found: dict[str, Any] = {"games": games, "seed": deals, "against": {}}
-    for name in CHECKS:
-        score = win_share(
-            agent_of(vector, num_players),
-            agents.make(name),
-            num_players=num_players,
-            games=games,
-            seed=deals,
-        )
-        figures = {"share": score.share, "low": score.low, "high": score.high}
-        found["against"][name] = {key: round(figure, 4) for key, figure in figures.items()}
+    agent = agent_of(vector, num_players)
+    options = {"num_players": num_players, "games": games, "seed": deals}
+    try:
+        for name in CHECKS:
+            score = win_share(agent, agents.make(name), **options)
+            figures = {"share": score.share, "low": score.low, "high": score.high}
+            found["against"][name] = {key: round(figure, 4) for key, figure in figures.items()}
+    except KeyboardInterrupt:
+        return None
     return found
 
 
@@ -110,39 +100,13 @@ def tune(num_players: int, budget: int, games: int, seed: int) -> tuple[Vector, 
         for found, value in rounds(num_players, number, games, seed):
             mean, done = found, done + 1
             left = (time.monotonic() - begin) / done * (number - done)
-            say(f"round {done}/{number}: mean value {value:.4f}, about {left:.0f} s left")
+            print(
+                f"round {done}/{number}: mean value {value:.4f}, about {left:.0f} s left",
+                flush=True,
+            )
     except KeyboardInterrupt:
-        say(f"interrupted after {done} rounds; what they found is kept")
+        print(f"interrupted after {done} rounds; what they found is kept", flush=True)
     return mean.round(4), done * CANDIDATES
-
-
-def write(path: Path, num_players: int, entry: dict[str, Any]) -> None:
-    """Put the entry of this number of players into the file; the others stay."""
-    content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    counts = content.get("num_players", {}) | {str(num_players): entry}
-    content = {
-        "about": "parameters of HeuristicAgent, tuned by agents/heuristics/tune.py",
-        "num_players": dict(sorted(counts.items())),
-    }
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-
-def at_least(low: int) -> Callable[[str], int]:
-    """A type of `argparse`: a whole number from ``low`` on."""
-
-    def number(text: str) -> int:
-        if not text.isdecimal() or int(text) < low:
-            raise argparse.ArgumentTypeError(f"{text!r}; allowed: a whole number from {low} on")
-        return int(text)
-
-    return number
-
-
-def say(line: str) -> None:
-    """A line of progress."""
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -162,10 +126,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.add_argument(name, type=at_least(low), default=value, help=meaning)
     parser.add_argument("--out", type=Path, default=PARAMETERS_FILE, help="default: %(default)s")
     options = parser.parse_args(arguments)
+    try:
+        checked_output(options.out, "--out")
+        read_entries(options.out)
+    except ValueError as error:
+        parser.error(str(error))
     found, tried = tune(options.num_players, options.budget, options.games, options.seed)
     if not tried:
-        say("nothing was found; the file stays as it is")
-        return 1
+        print("nothing was found; the file stays as it is")
+        return INTERRUPTED
     entry = {
         "parameters": asdict(Parameters(*map(float, found))),
         "tuning": {
@@ -176,9 +145,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         },
         "check": check(found, options.num_players, options.check_games, options.seed),
     }
-    write(options.out, options.num_players, entry)
-    say(json.dumps(entry, indent=2))
-    return 0
+    write_entry(options.out, ABOUT, options.num_players, entry)
+    print(json.dumps(entry, indent=2))
+    return 0 if tried == options.budget // CANDIDATES * CANDIDATES else INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alles_kaese_env import NUM_ACTIONS, OBSERVATION, OBSERVATION_VERSION, RULES_VERSION
+from alles_kaese_env.agent import checked_batch
 from alles_kaese_env.core.records import MAX_SLOTS
 from alles_kaese_env.files import read_arrays, reading, replacing
 
@@ -197,6 +198,7 @@ class PPOAgent:
         rng: np.random.Generator,
     ) -> npt.NDArray[np.int64]:
         """Actions (B,) int64 for observations (B, 253) float32 and masks (B, 18) bool."""
+        observations, masks = checked_batch(observations, masks)
         logits = self.network.logits(observations)
         if not self.is_greedy:  # the greatest of logit plus Gumbel noise is a draw by probability
             logits += rng.gumbel(size=logits.shape).astype(np.float32)

@@ -21,39 +21,31 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from agents.heuristics.heuristic import load_parameters
-from agents.heuristics.policies import heuristic_action, parameters_record, reference_action
-from agents.heuristics.tune import at_least, say, seed_of
+from agents.arena.matches import NORMAL_95
+from agents.heuristics.heuristic import parameters_by_players
+from agents.heuristics.reference import reference_action
+from agents.search.playouts import Policy, policy_action
 from agents.search.values import (
     DIRECTORY,
     HIDDEN,
     Network,
     best_action,
+    buffers_for,
     final_share,
     network_file,
     no_network,
     num_features,
-    room_for,
     write_features,
 )
-from alles_kaese_env.command_line import Parser
+from alles_kaese_env.command_line import INTERRUPTED, Parser, at_least
 from alles_kaese_env.core.jit import jit
-from alles_kaese_env.core.loops import (
-    deal,
-    random_action,
-)
-from alles_kaese_env.core.records import (
-    DECISION,
-    FRONT,
-    GAME,
-    OVER,
-    STREAM,
-)
+from alles_kaese_env.core.loops import deal, random_action
+from alles_kaese_env.core.records import DECISION, FRONT, GAME, OVER, STREAM
 from alles_kaese_env.core.rules import (
     apply_action,
     draw_front,
@@ -61,15 +53,13 @@ from alles_kaese_env.core.rules import (
     run_chance,
     sample_front,
 )
-from alles_kaese_env.core.streams import (
-    random_below,
-)
-from alles_kaese_env.files import replacing
-from alles_kaese_env.seeding import streams_of
+from alles_kaese_env.core.streams import random_below
+from alles_kaese_env.files import checked_output, read_entries, replacing, write_entry
+from alles_kaese_env.seeding import seed_of, streams_of
 from alles_kaese_env.variant import Variant
 
 MOST_DECISIONS = 100  # of a seat that are learned from, in one game
-ROOM_FOR_DECISIONS = 26  # a game, on average
+DECISIONS_A_GAME = 26  # on average, and with some to spare
 FIRST_ROUNDS = 3  # played by the heuristic
 RANDOM_MOVES = 3  # of a hundred; 10 in the first rounds
 TRACE = 0.7  # lambda: the weight of later decisions and of the outcome
@@ -77,18 +67,38 @@ MINIBATCH = 512
 LEARNING_RATE = 1e-3  # at first; it falls to a hundredth
 MEMORY = 0.999  # of the running mean of the weights, for a minibatch; 0.98 in the first rounds
 CHECK_KEY = 2  # of the seed of the deals of the check; rounds have key 1
+ABOUT = (
+    "value networks of SearchAgent, trained by agents/search/train_values.py for the default rules"
+)
 
 
 # --- Games -------------------------------------------------------------------------------------
 
 
+class Course(NamedTuple):
+    """A game as the learner saw it, up to M decisions.
+
+    Attributes:
+        features: of the table after each decision, (M, F) float32.
+        best: the value of the best action of each decision, (M,).
+        is_best: whether it was taken, (M,).
+        targets: what the value after each decision is drawn towards, (M,).
+    """
+
+    features: npt.NDArray[np.float32]
+    best: npt.NDArray[np.float64]
+    is_best: npt.NDArray[np.bool_]
+    targets: npt.NDArray[np.float64]
+
+
 @jit
-def own_turn(game, rules, parameters, network, room, random_moves, streams):
+def own_turn(game, rules, policy, random_moves, streams):
     """Act for the learner; the value of the best action and whether it was taken."""
-    if len(network.first) == 0:
-        action, best = heuristic_action(game, rules, parameters, room.payoffs[0]), 0.0
+    best = 0.0
+    if len(policy.network.first):
+        action, best = best_action(game, rules, policy.network, policy.buffers)
     else:
-        action, best = best_action(game, rules, network, room)
+        action = policy_action(game, rules, policy)
     is_best = random_below(streams[1], 100) >= random_moves
     if not is_best:
         action = random_action(legal_actions(game, rules), streams[1])
@@ -99,82 +109,68 @@ def own_turn(game, rules, parameters, network, room, random_moves, streams):
 
 
 @jit
-def play(game, rules, parameters, network, room, seat, random_moves, streams, seen, bests, kept):
-    """Play a game with the learner on a seat; its share, its decisions, and the states it left.
-
-    Args:
-        seen: (M, F) float32 to write: the features of the table after each decision.
-        bests, kept: (M,) to write: of each decision the best value, and whether it was followed.
-    """
+def play(game, rules, policy, seat, random_moves, streams, course):
+    """Play a game with the learner on a seat; its share, its decisions, and the states it left."""
     decisions = states = 0
     deal(game, rules, streams[0])
     while game.phase == DECISION:
         if game.seat == seat:
-            best, is_best = own_turn(game, rules, parameters, network, room, random_moves, streams)
-            if decisions < len(bests):
-                bests[decisions], kept[decisions] = best, is_best
+            best, is_best = own_turn(game, rules, policy, random_moves, streams)
+            if decisions < len(course.best):
+                course.best[decisions], course.is_best[decisions] = best, is_best
                 decisions += 1
                 if game.phase != OVER:
-                    write_features(game, rules, seat, seen[states])
+                    write_features(game, rules, seat, course.features[states])
                     states += 1
         else:
             apply_action(game, rules, reference_action(game, rules))
         run_chance(game, rules, streams[0])
-    return final_share(game, rules, seat, room.payoffs), decisions, states
+    return final_share(game, rules, seat, policy.buffers.payoffs), decisions, states
 
 
 @jit
-def targets(share, decisions, states, bests, kept, is_first, out):
-    """Watkins: what each state is drawn towards, from the last one on; ``out`` is (M,)."""
+def write_targets(share, decisions, states, is_first, course):
+    """Watkins: what the value of each state is drawn towards, from the last one on."""
     target = share
     for k in range(decisions - 1, -1, -1):
         if k < states:
-            out[k] = target
+            course.targets[k] = target
         if not is_first:
-            trace = TRACE if kept[k] else 0.0
-            target = (1 - trace) * bests[k] + trace * target
+            trace = TRACE if course.is_best[k] else 0.0
+            target = (1 - trace) * course.best[k] + trace * target
 
 
 @jit
-def play_games(
-    counters, rules, parameters, network, room, random_moves, is_first, features, values, shares
-):
+def play_games(counters, rules, policy, random_moves, features, targets, shares):
     """Play games, the learner on each seat in turn; how many states they gave.
 
     Args:
         counters: (games,) uint64: where the stream of each game begins.
-        rules, parameters: (1,) RULES and (1,) PARAMETERS.
-        network, room: a Network and a Room.
+        rules: (1,) RULES.
+        policy: the learner's Policy; while it has no network, outcomes alone count.
         random_moves: how many of a hundred.
-        is_first: whether the network knows nothing yet, so that outcomes alone count.
-        features, values: (N, F) and (N,) float32 to write; when they are full, no more is kept.
+        features, targets: (N, F) and (N,) float32 to write; when they are full, no more is kept.
         shares: (games,) to write: the learner's share of each win.
     """
     games, streams = np.zeros(1, GAME), np.zeros(2, STREAM)
-    seen = np.zeros((MOST_DECISIONS, features.shape[1]), np.float32)
-    bests, kept = np.zeros(MOST_DECISIONS), np.zeros(MOST_DECISIONS, np.bool_)
-    wanted, number = np.zeros(MOST_DECISIONS), 0
+    course = Course(
+        np.zeros((MOST_DECISIONS, features.shape[1]), np.float32),
+        np.zeros(MOST_DECISIONS),
+        np.zeros(MOST_DECISIONS, np.bool_),
+        np.zeros(MOST_DECISIONS),
+    )
+    number = 0
     for i in range(len(counters)):
         streams[0].counter = counters[i]
         streams[1].counter = ~counters[i]
         seat = i % rules[0].num_players
         shares[i], decisions, states = play(
-            games[0],
-            rules[0],
-            parameters[0],
-            network,
-            room,
-            seat,
-            random_moves,
-            streams,
-            seen,
-            bests,
-            kept,
+            games[0], rules[0], policy, seat, random_moves, streams, course
         )
-        targets(shares[i], decisions, states, bests, kept, is_first, wanted)
-        states = min(states, len(values) - number)
-        features[number : number + states] = seen[:states]
-        values[number : number + states] = wanted[:states]
+        write_targets(shares[i], decisions, states, len(policy.network.first) == 0, course)
+        states = min(states, len(targets) - number)
+        features[number : number + states] = course.features[:states]
+        targets[number : number + states] = course.targets[:states]
         number += states
     return number
 
@@ -184,24 +180,16 @@ def played(
     network: Network,
     counters: npt.NDArray[np.uint64],
     random_moves: int,
-    per_game: int = ROOM_FOR_DECISIONS,
+    per_game: int = DECISIONS_A_GAME,
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float64]]:
     """`play_games` of the default rules: features (S, F), targets (S,) and shares (games,)."""
     features = np.zeros((len(counters) * per_game, num_features(num_players)), np.float32)
-    values, shares = np.zeros(len(features), np.float32), np.zeros(len(counters))
-    number = play_games(
-        counters,
-        Variant(num_players=num_players).rules,
-        parameters_record(load_parameters()[num_players]),
-        network,
-        room_for(num_players),
-        random_moves,
-        len(network.first) == 0,
-        features,
-        values,
-        shares,
-    )
-    return features[:number], values[:number], shares
+    targets, shares = np.zeros(len(features), np.float32), np.zeros(len(counters))
+    parameters = parameters_by_players()[num_players : num_players + 1]
+    policy = Policy(parameters, network, buffers_for(num_players))
+    rules = Variant(num_players=num_players).rules
+    number = play_games(counters, rules, policy, random_moves, features, targets, shares)
+    return features[:number], targets[:number], shares
 
 
 # --- Learning ----------------------------------------------------------------------------------
@@ -273,37 +261,23 @@ def train(num_players: int, number: int, games: int, seed: int) -> tuple[Network
         for network, share in rounds(num_players, number, games, seed):
             found, done = network, done + 1
             left = (time.monotonic() - begin) / done * (number - done)
-            say(f"round {done}/{number}: share {share:.4f}, about {left:.0f} s left")
+            print(f"round {done}/{number}: share {share:.4f}, about {left:.0f} s left", flush=True)
     except KeyboardInterrupt:
-        say(f"interrupted after {done} rounds; what they found is kept")
+        print(f"interrupted after {done} rounds; what they found is kept", flush=True)
     return found, done
 
 
-def check(network: Network, num_players: int, games: int, seed: int) -> dict[str, Any]:
-    """The share of the win of the network by itself, with its 95 % interval."""
+def check(network: Network, num_players: int, games: int, seed: int) -> dict[str, Any] | None:
+    """The share of the win of the network by itself, with its 95 % interval; None on Ctrl-C."""
     deals = seed_of(seed, CHECK_KEY)
-    shares = played(num_players, network, streams_of(deals, games), 0, per_game=0)[2]
-    margin = 1.959964 * shares.std() / np.sqrt(games)
+    try:
+        shares = played(num_players, network, streams_of(deals, games), 0, per_game=0)[2]
+    except KeyboardInterrupt:
+        return None
+    margin = NORMAL_95 * shares.std() / np.sqrt(games)
     figures = (shares.mean(), shares.mean() - margin, shares.mean() + margin)
     named = zip(("share", "low", "high"), (round(float(one), 4) for one in figures), strict=True)
     return {"games": games, "seed": deals, "against": "reference", **dict(named)}
-
-
-def write(directory: Path, num_players: int, network: Network, entry: dict[str, Any]) -> None:
-    """The weights in a file of their own, and where they come from in one for all."""
-    directory.mkdir(parents=True, exist_ok=True)
-    with replacing(network_file(num_players, directory)) as temporary, temporary.open("wb") as file:
-        np.savez(file, **network._asdict())
-    path = directory / "values.json"
-    content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    counts = content.get("num_players", {}) | {str(num_players): entry}
-    content = {
-        "about": "value networks of SearchAgent, trained by agents/search/train_values.py "
-        "for the default rules",
-        "num_players": dict(sorted(counts.items())),
-    }
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -323,19 +297,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.add_argument(name, type=at_least(low), default=value, help=meaning)
     parser.add_argument("--out", type=Path, default=DIRECTORY, help="default: %(default)s")
     options = parser.parse_args(arguments)
+    file, summary = network_file(options.num_players, options.out), options.out / "values.json"
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+        checked_output(file, "--out")
+        checked_output(summary, "--out")
+        read_entries(summary)
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
     network, done = train(options.num_players, options.rounds, options.games, options.seed)
     if network is None:
-        say("nothing was found; the files stay as they are")
-        return 1
+        print("nothing was found; the files stay as they are")
+        return INTERRUPTED
     entry = {
         "training": f"python -m agents.search.train_values --num-players {options.num_players} "
         f"--rounds {options.rounds} --games {options.games} --seed {options.seed}",
         "rounds": done,
         "check": check(network, options.num_players, options.check_games, options.seed),
     }
-    write(options.out, options.num_players, network, entry)
-    say(json.dumps(entry, indent=2))
-    return 0
+    with replacing(file) as temporary, temporary.open("wb") as stream:
+        np.savez(stream, **network._asdict())
+    write_entry(summary, ABOUT, options.num_players, entry)
+    print(json.dumps(entry, indent=2))
+    return 0 if done == options.rounds else INTERRUPTED
 
 
 if __name__ == "__main__":

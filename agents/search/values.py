@@ -2,10 +2,8 @@
 
 It judges the table after an action, before chance goes on, and expects that the seat will play by
 it and all others by the reference heuristic. A small one, compiled, so that a search can afford
-it at the end of every line that it imagines. ``train_values.py`` trains it, for the default
+it at the end of every game that it imagines. ``train_values.py`` trains it, for the default
 rules; ``docs/search.md`` says how.
-
-What is compiled here is not kept on disk: Numba would not renew it when the engine changes.
 """
 
 # Numba infers the types of what is compiled, and np.record has none.
@@ -19,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from agents.heuristics.policies import seen_by_others
+from agents.heuristics.heuristic import seen_by_others
 from alles_kaese_env.core.jit import compiled, jit
 from alles_kaese_env.core.records import (
     CHEESE,
@@ -66,8 +64,8 @@ class Network(NamedTuple):
     last_bias: Floats
 
 
-class Room(NamedTuple):
-    """Memory to work in: a game, features, hidden units, payoffs."""
+class Buffers(NamedTuple):
+    """What play-outs work in: a game, features, hidden units, payoffs."""
 
     game: npt.NDArray[Any]
     features: Floats
@@ -81,11 +79,11 @@ def num_features(num_players: int) -> int:
     return 2 + BY_SEAT + BY_OPPONENT * (num_players - 1) + BY_HOLES * MAX_HOLES
 
 
-def room_for(num_players: int) -> Room:
-    """Memory for games with so many players."""
+def buffers_for(num_players: int) -> Buffers:
+    """For games with so many players."""
     first, second = (np.zeros(size, np.float32) for size in HIDDEN)
     features = np.zeros(num_features(num_players), np.float32)
-    return Room(np.zeros(1, GAME), features, first, second, np.zeros((1, MAX_PLAYERS)))
+    return Buffers(np.zeros(1, GAME), features, first, second, np.zeros((1, MAX_PLAYERS)))
 
 
 def no_network() -> Network:
@@ -175,7 +173,7 @@ def describe_cards(game, rules, seat, out):
 
 
 def _output(network, features, first, second):
-    """The network's output for some features, 0 to 1; ``first`` and ``second`` are room."""
+    """The network's output for some features, 0 to 1; ``first`` and ``second`` are buffers."""
     first[:] = network.first_bias
     for k in range(len(features)):
         if features[k] != 0:
@@ -204,29 +202,29 @@ def final_share(game, rules, seat, payoffs):
 
 
 @jit
-def value_after(game, rules, seat, action, network, room):
+def value_after(game, rules, seat, action, network, buffers):
     """The chance to win after an action whose front, if one is seen, lies in ``game.front``."""
     apply_action(game, rules, action)
     if game.phase == OVER:
-        return final_share(game, rules, seat, room.payoffs)
-    write_features(game, rules, seat, room.features)
-    return np.float64(output(network, room.features, room.first, room.second))
+        return final_share(game, rules, seat, buffers.payoffs)
+    write_features(game, rules, seat, buffers.features)
+    return np.float64(output(network, buffers.features, buffers.first, buffers.second))
 
 
 @jit
-def action_value(game, rules, action, network, room):
+def action_value(game, rules, action, network, buffers):
     """The chance to win of the seat to move after an action, by what that seat knows (I4)."""
     seat, slot = np.int64(game.seat), slot_of(action)
     if kind_of(action) == DISCARD or game.peeked[slot] >> seat & 1:
-        room.game[0] = game
-        return value_after(room.game[0], rules, seat, action, network, room)
+        buffers.game[0] = game
+        return value_after(buffers.game[0], rules, seat, action, network, buffers)
     trap = trap_probability(game, rules, seat, slot)
     value = 0.0
     for front, chance in ((CHEESE, 1 - trap), (TRAP, trap)):
         if chance > 0:
-            room.game[0] = game
-            room.game[0].front[slot] = front
-            value += chance * value_after(room.game[0], rules, seat, action, network, room)
+            buffers.game[0] = game
+            buffers.game[0].front[slot] = front
+            value += chance * value_after(buffers.game[0], rules, seat, action, network, buffers)
     return value
 
 
@@ -242,13 +240,13 @@ def is_repeated(game, slot):
 
 
 @jit
-def best_action(game, rules, network, room):
+def best_action(game, rules, network, buffers):
     """The action of the seat to move that the network likes best, and its value."""
     legal = legal_actions(game, rules)
     chosen, best = 0, -1.0
     for action in range(NUM_ACTIONS):
         if legal >> action & 1 and not is_repeated(game, slot_of(action)):
-            value = action_value(game, rules, action, network, room)
+            value = action_value(game, rules, action, network, buffers)
             if value > best:
                 chosen, best = action, value
     return chosen, best

@@ -16,28 +16,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import agents
-from agents.search.agent import SearchAgent
 from agents.solve.sequence_form import SEATS
 from agents.solve.solution import Solution, solve
 from agents.solve.subgames import Report, check
 from alles_kaese_env import Variant
-from alles_kaese_env.agent import Agent
 from alles_kaese_env.command_line import INTERRUPTED, Parser, progress
 from alles_kaese_env.files import checked_output
 from alles_kaese_env.seeding import as_seed
 from alles_kaese_env.variant import BURN_RULES, whole_number
-
-
-def agent_of(name: str, variant: Variant) -> Agent:
-    """An agent by its name; a search has to be told the rules, which no observation does.
-
-    Raises:
-        ValueError: there is no such agent.
-    """
-    kind, _, budget = name.partition(":")
-    if kind != "search":
-        return agents.make(name)
-    return SearchAgent.from_budget(budget, variant)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ValueError(f"--gap is {options.gap}; allowed: a number above 0")
         if options.save:
             checked_output(options.save, "--save")
-        table = {name: agent_of(name, variant) for name in names}
+        table = {name: agents.make(name, variant) for name in names}
         with reporting() as report:
             solution = solve(
                 variant,

@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from builders import PLAYERS, mixed_states, playing
 
 from agents.ppo.agent import PolicyNetwork
 from alles_kaese_env import DISCARD, NUM_ACTIONS, OBSERVATION, TAKE, Variant
+from alles_kaese_env.core.loops import observe_games
+from alles_kaese_env.core.observe import OBSERVATION_RECORD
+from alles_kaese_env.core.records import CHEESE, DECISION, GAME, TRAP
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [ROOT / "train.py", *sorted((ROOT / "agents").rglob("*.py"))]
@@ -50,6 +54,70 @@ def positions(games, seed=0, players=PLAYERS):
     observations = [batch.observations[playing(batch)] for batch in batches]
     masks = [batch.masks[playing(batch)] for batch in batches]
     return np.concatenate(observations), np.concatenate(masks)
+
+
+LARGE = {
+    players: Variant(num_players=players, traps=(6,) * 6, copies=(12,) * 6) for players in PLAYERS
+}  # a deck from which any row can lie on the table
+
+
+def observed(games, variant, seat=0):
+    """What a seat sees of some games."""
+    observations = np.zeros((len(games), OBSERVATION.size), np.float32)
+    views = observations.view(OBSERVATION_RECORD).reshape(len(games))
+    observe_games(games, variant.rules, np.full(len(games), seat), views)
+    return observations
+
+
+def situation(
+    holes, chances, *, players=2, cards=20, own=(0, 0), others=(0, 0), seen=(), known=None,
+    die=None, variant=None,
+):  # fmt: skip
+    """An observation (1, 253) and its mask, in a game by the rules of `LARGE`.
+
+    Args:
+        holes: of the six cards in the row.
+        chances: their trap probabilities; of two unknown cards of as many holes they are equal.
+        players: how many.
+        cards: in the reserve.
+        own, others: points and traps of the observer and of everybody else.
+        seen: the slots that all others peeked at.
+        known: the slots that the observer peeked at; None for those of probability 0 and 1.
+        die: the roll; None for one that matches no card.
+        variant: rules with the deck of `LARGE`, instead of it.
+    """
+    variant = variant or LARGE[players]
+    rules, game = variant.rules[0], np.zeros(1, GAME)[0]
+    known = [slot for slot in range(6) if chances[slot] in (0, 1)] if known is None else known
+    game["phase"], game["turns"], game["reserve"], game["top"] = DECISION, 1, cards, 1
+    game["die"] = die or next(number for number in range(1, 7) if number not in holes)
+    game["row"], left = holes, 12 - np.bincount(holes, minlength=7)[1:]
+    left[0] -= 1
+    for card in range(cards - 1):
+        place = np.arange(6)[left > 0][card % (left > 0).sum()]
+        left[place] -= 1
+        game["below"][place] += 1
+    game["gone"] = left
+    for seat in range(players):
+        points, traps = own if seat == 0 else others
+        taken = [6] * (points // 6) + [points % 6] * (points % 6 > 0)
+        game["points"][seat], game["cheese"][seat], game["traps"][seat] = points, len(taken), traps
+        game["taken"][seat, :6] = np.bincount(taken, minlength=7)[1:]
+        game["taken"][seat, 6] = traps
+    for slot, chance in enumerate(chances):
+        if slot in known:
+            game["front"][slot], game["peeked"][slot] = (TRAP if chance else CHEESE), 1
+        else:
+            share = Fraction(chance).limit_denominator(12)
+            game["known"][0, holes[slot] - 1] = 6 - (share.denominator - share.numerator)
+            game["known"][0, holes[slot] + 5] = 6 - share.numerator
+        if slot in seen:
+            game["peeked"][slot] |= 2**players - 2
+    assert (game["known"][0] <= rules["fronts"]).all()
+    mask = np.zeros((1, NUM_ACTIONS), bool)
+    matching = [slot for slot in range(6) if holes[slot] == game["die"]]
+    mask[0, [slot + kind for slot in matching for kind in (6, 12)] or range(6)] = True
+    return observed(np.array([game]), variant), mask
 
 
 # --- Agents ------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import asdict, astuple, fields, replace
 
 import numpy as np
 import pytest
-from agent_tools import positions, standard_error
+from agent_tools import LARGE, positions, situation, standard_error
 from builders import PLAYERS, action_of
 from test_information import pairs_of
 
@@ -16,12 +16,13 @@ from agents.arena.matches import win_share
 from agents.heuristics import tune
 from agents.heuristics.heuristic import PARAMETERS_FILE, HeuristicAgent, Parameters, load_parameters
 from alles_kaese_env import OBSERVATION
+from alles_kaese_env.command_line import INTERRUPTED
+from alles_kaese_env.seeding import seed_of
 
 AGENTS = ("greedy", "heuristic")
 NAMES = [field.name for field in fields(Parameters)]
 ENTRIES = json.loads(PARAMETERS_FILE.read_text(encoding="utf-8"))["num_players"]
 AGAIN = 4_000
-POINTS, CARDS = 55, 36  # of the deck
 
 UNCERTAIN = [1 / 3] * 2 + [1 / 2] * 2 + [2 / 3] * 2  # slot k has k + 1 holes in most situations
 
@@ -91,44 +92,21 @@ def test_what_is_never_right(many, name):
 # --- Where the right move is obvious -----------------------------------------------------------
 
 
-def situation(
-    holes=(1, 2, 3, 4, 5, 6), trap=UNCERTAIN, *, players=2, cards=20, own=(0, 0), others=(0, 0),
-    seen=(),
-):  # fmt: skip
-    """An observation (1, 253): a row, (points, traps) of the observer and of all others, and the
-    slots that all others peeked at."""
-    by_seat = np.zeros((2, 6))
-    by_seat[:, :players] = np.array(others)[:, None]
-    by_seat[:, 0] = own
-    peeks = np.zeros((6, 5))
-    peeks[list(seen), : players - 1] = 1
-    parts = {
-        "row": np.equal.outer(holes, np.arange(1, 7)),
-        "trap_probability": trap,
-        "own_peeks": np.stack([np.equal(trap, 0), np.equal(trap, 1)], axis=-1),
-        "num_players": np.arange(2, 7) == players,
-        "opponent_peeks": peeks,
-        "reserve": cards / CARDS,
-        "points": by_seat[0] / POINTS,
-        "traps": by_seat[1] / 3,
-    }
-    observation = np.zeros((1, OBSERVATION.size), np.float32)
-    for name, values in parts.items():
-        observation[0, OBSERVATION[name].where] = np.ravel(values)
-    return observation
+ROW = (1, 2, 3, 4, 5, 6)
 
 
-def move_of(agent, observation, *matching):
-    """The action of an agent, or of the agent of that name, with these slots matching."""
-    masks = np.zeros((1, 18), bool)
-    masks[0, [slot + kind for slot in matching for kind in (6, 12)] or range(6)] = True
-    agent = agents.make(agent) if isinstance(agent, str) else agent
-    return int(agent.act(observation, masks, None)[0])
+def move(agent, holes=ROW, trap=UNCERTAIN, *, match=None, players=2, **options):
+    """The action of an agent, or of the agent of that name, when the card in a slot matches."""
+    die = None if match is None else holes[match]
+    sides = situation(holes, trap, players=players, die=die, **options)
+    agent = agents.make(agent, LARGE[players]) if isinstance(agent, str) else agent
+    return int(agent.act(*sides, None)[0])
 
 
 def with_parameters(players=2, **changes):
     """The heuristic with some parameters changed."""
-    return HeuristicAgent({players: replace(load_parameters()[players], **changes)})
+    parameters = {players: replace(load_parameters()[players], **changes)}
+    return HeuristicAgent(parameters, LARGE[players])
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -138,9 +116,9 @@ def with_parameters(players=2, **changes):
 )
 def test_no_even_chance_with_two_traps(name, players, lead, cards):
     """Level with one opponent and turns to come, or ahead of more."""
-    observation = situation(players=players, cards=cards, own=(8 + lead, 2), others=(8, 1))
+    options = {"players": players, "cards": cards, "own": (8 + lead, 2), "others": (8, 1)}
     for slot in (2, 3, 4, 5):
-        assert move_of(name, observation, slot) == action_of(f"discard {slot}")
+        assert move(name, match=slot, **options) == action_of(f"discard {slot}")
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -149,103 +127,99 @@ def test_no_even_chance_with_two_traps(name, players, lead, cards):
 @pytest.mark.parametrize("cards", [1, 9, 30])
 def test_a_known_cheese_is_taken(name, players, traps, cards):
     for lead in (-12, 0, 12):
-        observation = situation(
-            trap=[0] * 6, players=players, cards=cards, own=(15 + lead, traps), others=(15, 1)
-        )
+        options = {"cards": cards, "own": (15 + lead, traps), "others": (15, 1)}
         for slot in range(6):
-            assert move_of(name, observation, slot) == action_of(f"take {slot}")
+            found = move(name, trap=[0] * 6, match=slot, players=players, **options)
+            assert found == action_of(f"take {slot}")
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_cheese_before_an_unknown_card_and_any_card_before_a_trap(name):
-    observation = situation([3] * 6, [1, 0.5, 0, 0.5, 0, 1])
-    assert move_of(name, observation, 1, 2, 5) == action_of("take 2")
-    assert move_of(name, observation, 0) == action_of("discard 0")
-    assert move_of(name, observation, 0, 3) == action_of("take 3")
+    half = 0.5
+    assert move(name, [3] * 6, [1, half, 0, half, 0, 1], match=0) == action_of("take 2")
+    assert move(name, [3, 1, 1, 1, 1, 1], [1] + [half] * 5, match=0) == action_of("discard 0")
+    assert move(name, [3, 1, 1, 3, 1, 1], [1] + [half] * 5, match=0) == action_of("take 3")
 
 
 @pytest.mark.parametrize("players", PLAYERS)
 def test_the_last_card_ahead_and_behind(players):
     """With two traps: safe as it is won, and at any odds as it is lost otherwise."""
-    ahead = situation(players=players, cards=1, own=(20, 2), others=(15, 0))
-    behind = situation(players=players, cards=1, own=(12, 2), others=(15, 0))
-    assert move_of("heuristic", ahead, 3) == action_of("discard 3")
-    assert move_of("heuristic", behind, 3) == action_of("take 3")
-    assert move_of("heuristic", behind, 1) == action_of("discard 1")  # too small to help
+    ahead = {"players": players, "cards": 1, "own": (20, 2), "others": (15, 0)}
+    behind = ahead | {"own": (12, 2)}
+    assert move("heuristic", match=3, **ahead) == action_of("discard 3")
+    assert move("heuristic", match=3, **behind) == action_of("take 3")
+    assert move("heuristic", match=1, **behind) == action_of("discard 1")  # too small to help
 
 
 @pytest.mark.parametrize("lead", [-12, 12])
 def test_a_lead_makes_cautious(lead):
     """A card of four holes at 1/2 with two traps and three turns each to go."""
-    observation = situation(cards=7, own=(20 + lead, 2), others=(20, 0))
+    agent = with_parameters(spread=2.0)
     expected = "discard 3" if lead > 0 else "take 3"
-    assert move_of(with_parameters(spread=2.0), observation, 3) == action_of(expected)
+    assert move(agent, match=3, cards=7, own=(20 + lead, 2), others=(20, 0)) == action_of(expected)
 
 
 @pytest.mark.parametrize("players", PLAYERS)
 def test_a_first_trap_is_a_small_risk(players):
     for slot in (1, 3):
-        assert move_of("heuristic", situation(players=players), slot) == action_of(f"take {slot}")
+        assert move("heuristic", match=slot, players=players) == action_of(f"take {slot}")
 
 
 # --- Each term of the heuristic ----------------------------------------------------------------
 
 
 def test_traps_to_come_make_cautious():
-    one_trap = situation(own=(0, 1))
-    assert move_of(with_parameters(second_trap=0.0), one_trap, 5) == action_of("take 5")
-    assert move_of(with_parameters(second_trap=3.0), one_trap, 5) == action_of("discard 5")
-    assert move_of(with_parameters(first_trap=0.0), situation(), 5) == action_of("take 5")
-    assert move_of(with_parameters(first_trap=3.0), situation(), 5) == action_of("discard 5")
+    for name, own in (("second_trap", (0, 1)), ("first_trap", (0, 0))):
+        for value, expected in ((0.0, "take 5"), (3.0, "discard 5")):
+            agent = with_parameters(**{name: value})
+            assert move(agent, match=5, own=own) == action_of(expected)
 
 
 def test_a_card_that_an_opponent_knows_is_denied():
     """Of two equal cards the one that an opponent peeked at goes."""
-    observation = situation([4] * 6, [0.5] * 6, seen=[3])
-    assert move_of(with_parameters(deny=0.3), observation, 2, 3) == action_of("take 3")
-    assert move_of(with_parameters(deny=0.0), observation, 2, 3) == action_of("take 2")
+    row = {"holes": [1, 1, 4, 4, 1, 1], "trap": [0.5] * 6, "seen": [3], "match": 2}
+    assert move(with_parameters(deny=0.3), **row) == action_of("take 3")
+    assert move(with_parameters(deny=0.0), **row) == action_of("take 2")
 
 
 def test_a_trap_is_left_as_bait_unless_the_opponent_knows_it():
-    traps = {"trap": [1, 1, 0.5, 0.5, 0.5, 0.5], "holes": [4] * 6, "seen": [1]}
-    agent = with_parameters(bait=2.0)
-    assert move_of(agent, situation(**traps), 0, 1) == action_of("discard 1")
-    assert move_of(with_parameters(bait=-2.0), situation(**traps), 0, 1) == action_of("discard 0")
+    row = {"holes": [4, 4, 1, 1, 1, 1], "trap": [1, 1] + [0.5] * 4, "seen": [1], "match": 0}
+    assert move(with_parameters(bait=2.0), **row) == action_of("discard 1")
+    assert move(with_parameters(bait=-2.0), **row) == action_of("discard 0")
 
 
 def test_a_cheese_of_its_own_can_wait():
     """Two known cheeses of as many holes: first the one that an opponent knows as well."""
-    observation = situation([4] * 6, [0, 0, 0.5, 0.5, 0.5, 0.5], seen=[1])
-    assert move_of(with_parameters(deny=0.0, keep=0.2), observation, 0, 1) == action_of("take 1")
-    assert move_of(with_parameters(deny=0.0, keep=0.0), observation, 0, 1) == action_of("take 0")
+    row = {"holes": [4, 4, 1, 1, 1, 1], "trap": [0, 0] + [0.5] * 4, "seen": [1], "match": 0}
+    assert move(with_parameters(deny=0.0, keep=0.2), **row) == action_of("take 1")
+    assert move(with_parameters(deny=0.0, keep=0.0), **row) == action_of("take 0")
 
 
 def test_where_to_peek():
-    plain = {"doubt": 0.5, "rivals": 0.0, "spare": 0.0}
-    agent = with_parameters(**plain)
-    assert move_of(agent, situation([2, 3, 4, 3, 2, 1], [0.5] * 6)) == action_of("peek 2")
-    assert move_of(agent, situation([4] * 6, [0, 1, 0.9, 0.5, 0.5, 1])) == action_of("peek 3")
-    assert move_of(agent, situation([4] * 6, [0, 1, 0, 1, 0, 1])) == action_of("peek 0")
+    agent = with_parameters(doubt=0.5, rivals=0.0, spare=0.0)
+    assert move(agent, [2, 3, 4, 3, 2, 1], [0.5] * 6) == action_of("peek 2")
+    assert move(agent, [4, 4, 5, 4, 4, 4], [0, 1, 5 / 6, 0.5, 0.5, 1]) == action_of("peek 3")
+    assert move(agent, [4] * 6, [0, 1, 0, 1, 0, 1]) == action_of("peek 0")
 
 
 def test_a_peek_at_what_opponents_know():
-    observation = situation([4] * 6, [0.5] * 6, seen=[2, 4])
-    assert move_of(with_parameters(rivals=0.3), observation) == action_of("peek 2")
-    assert move_of(with_parameters(rivals=-0.3), observation) == action_of("peek 0")
+    row = {"holes": [4] * 6, "trap": [0.5] * 6, "seen": [2, 4]}
+    assert move(with_parameters(rivals=0.3), **row) == action_of("peek 2")
+    assert move(with_parameters(rivals=-0.3), **row) == action_of("peek 0")
 
 
 def test_a_peek_is_worth_less_while_a_cheese_of_as_many_holes_waits():
-    observation = situation([4, 4, 3, 4, 4, 4], [0, 0.5, 0.5, 0.5, 0.5, 0.5])
-    assert move_of(with_parameters(spare=0.9), observation) == action_of("peek 2")
-    assert move_of(with_parameters(spare=0.0), observation) == action_of("peek 1")
+    row = {"holes": [4, 4, 3, 4, 4, 4], "trap": [0] + [0.5] * 5}
+    assert move(with_parameters(spare=0.9), **row) == action_of("peek 2")
+    assert move(with_parameters(spare=0.0), **row) == action_of("peek 1")
 
 
 def test_with_two_traps_a_peek_is_for_cheese():
-    """The ruin of a third trap outweighs: likely cheese of many holes comes first."""
-    observation = situation([3, 3, 3, 3, 5, 5], [0.5, 0.5, 0.5, 0.5, 0.4, 0.6], own=(8, 2))
+    """The ruin of a third trap outweighs: likely cheese comes first."""
+    row = {"holes": [3, 3, 3, 3, 5, 6], "trap": [0.5] * 4 + [0.4, 0.6], "own": (8, 2)}
     agent = with_parameters(doubt=0.0, ruin=30.0, rivals=0.0, spare=0.0)
-    assert move_of(agent, observation) == action_of("peek 4")
-    assert move_of(with_parameters(doubt=0.0, ruin=3.0), observation) == action_of("peek 5")
+    assert move(agent, **row) == action_of("peek 4")
+    assert move(with_parameters(doubt=0.0, ruin=3.0), **row) == action_of("peek 5")
 
 
 # --- Parameters and figures --------------------------------------------------------------------
@@ -320,7 +294,7 @@ def test_ctrl_c_keeps_what_was_found(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(tune, "rounds", interrupted)
     out = tmp_path / "out.json"
-    assert tune.main(["--budget", "60", "--check-games", "4", "--out", str(out)]) == 0
+    assert tune.main(["--budget", "60", "--check-games", "4", "--out", str(out)]) == INTERRUPTED
     assert astuple(load_parameters(out)[2]) == pytest.approx(whole, abs=1e-4)
     assert "interrupted after 1 rounds" in capsys.readouterr().out
     assert json.loads(out.read_text())["num_players"]["2"]["tuning"]["candidates"] == 20
@@ -334,6 +308,6 @@ def test_wrong_arguments(wrong, capsys):
 
 
 def test_deals_of_the_check_are_not_those_of_the_rounds():
-    rounds = {tune.seed_of(0, 1, number) for number in range(1_000)}
+    rounds = {seed_of(0, 1, number) for number in range(1_000)}
     assert len(rounds) == 1_000
-    assert tune.seed_of(0, tune.CHECK_KEY) not in rounds
+    assert seed_of(0, tune.CHECK_KEY) not in rounds

@@ -285,14 +285,15 @@ PLAYS_GAMES = (
     "agents/watch.py",
 )
 AGENT_OF_PPO = "agents/ppo/agent.py"
-TOOLS = ("alles_kaese_env.agent", "alles_kaese_env.command_line", "alles_kaese_env.files")
+TOOLS = tuple(
+    f"alles_kaese_env.{name}" for name in ("agent", "command_line", "files", "seeding", "variant")
+)
 SIMULATES = ("agents/search/", "agents/heuristics/")  # games they imagine
 
 
 def may_import(module, name, file=""):
     """Numbers, the layout of the observation and the protocol; nothing that holds a game."""
-    is_core = module.startswith("alles_kaese_env.core.") or module == "alles_kaese_env.variant"
-    if file.startswith(SIMULATES) and is_core:
+    if file.startswith(SIMULATES) and module.startswith("alles_kaese_env.core."):
         return True
     if name is None or module in TOOLS:
         return name is not None

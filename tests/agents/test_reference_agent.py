@@ -8,13 +8,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-from agent_tools import standard_error
+from agent_tools import LARGE, situation, standard_error
 from builders import KINDS, PLAYERS, action_of, play, random_legal, shuffled, table
 from reference.game import ReferenceGame, reference_policy
 
 import agents
 from agents.arena.matches import win_share
-from alles_kaese_env import OBSERVATION, GameBatch, Variant, encode_action
+from alles_kaese_env import GameBatch, Variant, encode_action
 from alles_kaese_env.scripted import ScriptedDeal
 
 GAMES = 50
@@ -98,77 +98,60 @@ def test_a_whole_batch_at_once_as_row_by_row():
 # --- Ties and thresholds, one by one -----------------------------------------------------------
 
 
-def write(observations, name, values):
-    """Fill a field of observations (B, 253) with values (B, ...)."""
-    field = OBSERVATION[name]
-    observations[:, field.where] = np.reshape(values, (len(observations), -1))
-
-
-def situations(holes, chances, known):
-    """Observations of rows with these holes (B, 6), trap probabilities (B, 6) and known fronts."""
-    holes, chances, known = np.asarray(holes), np.asarray(chances, float), np.asarray(known)
-    observations = np.zeros((len(holes), OBSERVATION.size), np.float32)
-    write(observations, "row", holes[..., None] == np.arange(1, 7))
-    write(observations, "trap_probability", chances)
-    write(observations, "own_peeks", known[..., None] & np.stack([chances < 1, chances == 1], -1))
-    return observations
-
-
-def masks_of(number, *slots):
-    """Masks (number, 18): take and discard of matching slots, or six peeks if there are none."""
-    masks = np.zeros((number, 18), bool)
-    masks[:, [slot + kind for slot in slots for kind in (6, 12)] or range(6)] = True
-    return masks
+def moves_in(rows):
+    """The actions of the reference agent in situations, given by the arguments of `situation`."""
+    sides = [np.concatenate(side) for side in zip(*(situation(**row) for row in rows), strict=True)]
+    return agents.make("reference", LARGE[2]).act(*sides, None).tolist()
 
 
 def test_the_peek_is_where_an_unknown_front_matters_most():
     """Two unknown fronts at slots 1 and 4, all others known; equal worth goes to slot 1."""
     cards = list(product(ALL_HOLES, PROBABILITIES))
-    worth = [holes * q * (1 - q) for holes, q in cards]
-    pairs = list(product(range(len(cards)), repeat=2))
-    holes, chances = np.full((len(pairs), 6), 6), np.zeros((len(pairs), 6))
-    for row, pair in enumerate(pairs):
-        for slot, card in zip((1, 4), pair, strict=True):
-            holes[row, slot], chances[row, slot] = cards[card]
-    known = np.tile([True, False, True, True, False, True], (len(pairs), 1))
-    moves = move_of(situations(holes, chances, known), masks_of(len(pairs)))
-    expected = [1 if worth[left] >= worth[right] else 4 for left, right in pairs]
-    assert moves.tolist() == expected
-    other_holes = {
-        pair
-        for pair in pairs
-        if worth[pair[0]] == worth[pair[1]] > 0 and cards[pair[0]][0] != cards[pair[1]][0]
-    }
-    assert len(other_holes) > 10  # such as 3 x 1/4 = 4 x 3/16
+    worth = {(holes, q): holes * q * (1 - q) for holes, q in cards}
+    # Two unknown cards of as many holes are as likely to be traps.
+    pairs = [(one, two) for one, two in product(cards, cards) if one[0] != two[0] or one == two]
+    rows = []
+    for one, two in pairs:
+        known = next(number for number in (5, 6, 4) if number not in (one[0], two[0]))
+        holes, chances = [known] * 6, [Fraction(0)] * 6
+        (holes[1], chances[1]), (holes[4], chances[4]) = one, two
+        rows.append({"holes": holes, "chances": chances, "known": (0, 2, 3, 5)})
+    assert moves_in(rows) == [1 if worth[one] >= worth[two] else 4 for one, two in pairs]
+    ties = [one for one, two in pairs if one[0] != two[0] and worth[one] == worth[two] > 0]
+    assert len(ties) > 10  # such as 3 x 1/4 = 4 x 3/16
 
 
 @pytest.mark.parametrize("traps", [0, 1, 2])
 def test_take_the_safest_or_discard_the_worst(traps):
     """Two matching cards at slots 2 and 5, of any trap probability; equal ones go to slot 2."""
     threshold = Fraction(7, 10) if traps <= 1 else Fraction(1, 10)
-    pairs = list(product([*PROBABILITIES, Fraction(1)], repeat=2))
-    chances = np.zeros((len(pairs), 6))
-    chances[:, [2, 5]] = np.array(pairs, float)
-    holes = np.full((len(pairs), 6), 3)
-    known = np.isin(chances, (0, 1))
-    observations = situations(holes, chances, known)
-    write(observations, "traps", np.tile([traps / 3, 1 / 3, 0, 0, 0, 0], (len(pairs), 1)))
+    unknown = [q for q in PROBABILITIES if 0 < q < 1]
+    pairs = [*product((Fraction(0), Fraction(1)), repeat=2), *zip(unknown, unknown, strict=True)]
+    pairs += [pair for q in unknown for side in (0, 1) for pair in ((q, side), (side, q))]
+    rows = [
+        {
+            "holes": [1, 1, 3, 1, 1, 3],
+            "chances": [0, 0, left, 0, 0, right],
+            "own": (0, traps),
+            "others": (0, 1),
+            "die": 3,
+        }
+        for left, right in pairs
+    ]
     expected = [
         6 + (2 if left <= right else 5)
         if min(left, right) <= threshold
         else 12 + (2 if left >= right else 5)
         for left, right in pairs
     ]
-    assert move_of(observations, masks_of(len(pairs), 2, 5)).tolist() == expected
+    assert moves_in(rows) == expected
     assert {action // 6 for action in expected} == {1, 2}
 
 
 def test_the_others_traps_do_not_count():
-    observations = situations([[3] * 6], [[0.5] * 6], [[False] * 6])
-    write(observations, "traps", [[1 / 3, *[2 / 3] * 5]])
-    assert move_of(observations, masks_of(1, 4)) == [action_of("take 4")]
-    write(observations, "traps", [[2 / 3, *[0] * 5]])
-    assert move_of(observations, masks_of(1, 4)) == [action_of("discard 4")]
+    row = {"holes": [1, 1, 1, 1, 3, 1], "chances": [0.5] * 6, "die": 3}
+    assert moves_in([row | {"own": (0, 1), "others": (0, 2)}]) == [action_of("take 4")]
+    assert moves_in([row | {"own": (0, 2), "others": (0, 0)}]) == [action_of("discard 4")]
 
 
 def test_slot_0_if_every_front_is_known():

@@ -124,7 +124,7 @@ def test_states_are_those_of_the_uncut_tree(variant, game):
 def test_exploitability_is_that_of_openspiel(variant, game, name):
     import pyspiel
 
-    agent = agents.make(name)
+    agent = agents.make(name, variant)
     solution = solve(variant, {name: agent}, gap=1e-6)
     table = {}
     for state, _ in walk(game.new_initial_state()):
@@ -157,11 +157,12 @@ def test_a_game_that_one_take_decides():
 
 
 def test_threads_and_parts_change_nothing(monkeypatch):
-    table = {"reference": agents.make("reference"), "random": agents.make("random")}
-    one = solve(Variant(**TINY | {"copies": (3, 3)}), table)
+    variant = Variant(**TINY | {"copies": (3, 3)})
+    table = {name: agents.make(name, variant) for name in ("reference", "random")}
+    one = solve(variant, table)
     monkeypatch.setattr(solver, "LEAVES_AT_ONCE", 100)
     monkeypatch.setattr(solver, "SETS_AT_ONCE", 7)
-    assert solve(Variant(**TINY | {"copies": (3, 3)}), table, threads=3) == one
+    assert solve(variant, table, threads=3) == one
 
 
 def test_an_agent_that_plays_at_random_is_asked_often():
@@ -170,7 +171,8 @@ def test_an_agent_that_plays_at_random_is_asked_often():
 
 
 def test_what_is_measured_of_an_agent_does_not_depend_on_the_others():
-    variant, reference = Variant(**TINY), agents.make("reference")
+    variant = Variant(**TINY)
+    reference = agents.make("reference", variant)
     one = solve(variant, {"a": Gambler(), "b": reference}, draws=5).exploited
     other = solve(variant, {"b": reference, "a": Gambler()}, draws=5).exploited
     assert one == other
@@ -202,7 +204,7 @@ def test_agents_see_observations_of_the_variant():
 def test_an_interrupted_run_goes_on(tmp_path, monkeypatch):
     file = tmp_path / "solved.npz"
     variant = Variant(**TINY | {"copies": (3, 3)})
-    table = {"reference": agents.make("reference")}
+    table = {"reference": agents.make("reference", variant)}
     monkeypatch.setattr(solver, "LEAVES_AT_ONCE", 100)
     whole = solve(variant, table)
     kernel, parts = solver.solve_subgames, []

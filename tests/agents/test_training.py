@@ -907,7 +907,7 @@ def test_the_buffer_holds_the_decisions_of_the_learner_alone(tmp_path, monkeypat
             asked.extend(row.tobytes() for row in observations)
             return agents.make("reference").act(observations, masks, rng)
 
-    monkeypatch.setitem(agents.AGENTS, "spied", lambda _: Opponent())
+    monkeypatch.setitem(agents.AGENTS, "spied", lambda _, variant: Opponent())
     options = ["--opponents", "spied", "--num-players", str(players)]
     train(tmp_path / "run", *options, steps=3 * ROLLOUT)
     buffers = spy[0].buffers

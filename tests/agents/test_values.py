@@ -9,39 +9,25 @@ import pytest
 from agent_tools import assert_one_line_of_error, positions, run_python
 from builders import PLAYERS, mixed_states, playing, with_games
 
-from agents.heuristics import policies
+from agents.heuristics.beliefs import believed_games, rules_by_players
 from agents.search import agent as search
 from agents.search import values
 from agents.search.agent import SearchAgent
 from agents.search.values import Network, load_network, network_file, num_features
 from alles_kaese_env import GameBatch, Variant
-from alles_kaese_env.core.observe import (
-    OBSERVATION_RECORD,
-)
-from alles_kaese_env.core.records import (
-    GAME,
-    MAX_HOLES,
-    MAX_PLAYERS,
-)
+from alles_kaese_env.core.jit import jit
 
 
-@policies.jit
+@jit
 def features_all(games, rules, seats, features):
     for i in range(len(games)):
         values.write_features(games[i], rules[0], seats[i], features[i])
 
 
-@policies.jit
-def best_all(games, rules, network, room, actions, best):
+@jit
+def best_all(games, rules, network, buffers, actions, best):
     for i in range(len(games)):
-        actions[i], best[i] = values.best_action(games[i], rules[0], network, room)
-
-
-@policies.jit
-def rebuild_all(views, rules, games):
-    seen = np.zeros((MAX_PLAYERS, MAX_HOLES), np.int64)
-    for i in range(len(views)):
-        search.rebuild(views[i], rules[0], games[i], seen)
+        actions[i], best[i] = values.best_action(games[i], rules[0], network, buffers)
 
 
 def some_network(players, seed=0):
@@ -57,9 +43,7 @@ def true_and_rebuilt(players):
     variant = Variant(num_players=players)
     batch = mixed_states(variant, 400, seed=players)
     rows = playing(batch)
-    views = batch.observations[rows].view(OBSERVATION_RECORD).reshape(len(rows))
-    games = np.zeros(len(rows), GAME)
-    rebuild_all(views, variant.rules, games)
+    games, _ = believed_games(batch.observations[rows], rules_by_players(variant))
     return variant, batch.games[rows], games
 
 
@@ -79,22 +63,22 @@ def test_features_are_of_what_the_seat_knows(players):
 def test_the_network_chooses_by_what_the_seat_knows(players):
     """F2: fronts that others saw and that lie in the true game change nothing."""
     variant, true, games = true_and_rebuilt(players)
-    network, room = some_network(players), values.room_for(players)
+    network, buffers = some_network(players), values.buffers_for(players)
     actions, best = np.zeros((2, len(true)), np.int64), np.zeros((2, len(true)))
     for k, records in enumerate((true, games)):
-        best_all(records, variant.rules, network, room, actions[k], best[k])
+        best_all(records, variant.rules, network, buffers, actions[k], best[k])
     assert (actions[0] == actions[1]).all()
     assert np.allclose(best[0], best[1], atol=1e-5)
     assert best.std() > 0.05
 
 
 def test_the_compiled_network_is_a_plain_one():
-    network, room = some_network(3), values.room_for(3)
+    network, buffers = some_network(3), values.buffers_for(3)
     features = np.random.default_rng(1).normal(0, 1, num_features(3)).astype(np.float32)
     hidden = np.maximum(features @ network.first + network.first_bias, 0)
     hidden = np.maximum(hidden @ network.second + network.second_bias, 0)
     expected = 1 / (1 + np.exp(-(hidden @ network.last + network.last_bias)[0]))
-    found = values.output(network, features, room.first, room.second)
+    found = values.output(network, features, buffers.first, buffers.second)
     assert found == pytest.approx(expected, abs=1e-4)
 
 
@@ -138,12 +122,12 @@ def directory(tmp_path, monkeypatch):
     ],
 )
 def test_a_network_is_for_the_default_rules(directory, options, is_used):
-    _, network, _ = SearchAgent(playouts=1, **options).policy(2)
+    network = SearchAgent(playouts=1, **options).policy(2).network
     assert len(network.first) == (num_features(2) if is_used else 0)
 
 
 def test_without_a_network_play_outs_go_to_the_end(directory):
-    assert len(SearchAgent(playouts=1).policy(3)[1].first) == 0
+    assert len(SearchAgent(playouts=1).policy(3).network.first) == 0
 
 
 def test_search_with_a_network(directory):
