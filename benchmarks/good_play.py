@@ -27,16 +27,10 @@ from agents.heuristics.random_agent import RandomAgent
 from alles_kaese_env import OBSERVATION, GameBatch, Variant
 from alles_kaese_env.actions import KINDS
 from alles_kaese_env.agent import Agent
-from alles_kaese_env.command_line import Parser
-from alles_kaese_env.core.records import (
-    DISCARD,
-    MAX_HOLES,
-    MAX_SLOTS,
-    PEEK,
-    TAKE,
-    TRAP,
-)
+from alles_kaese_env.command_line import INTERRUPTED, Parser
+from alles_kaese_env.core.records import DISCARD, MAX_HOLES, MAX_SLOTS, PEEK, TAKE, TRAP
 from alles_kaese_env.files import checked_output, replacing
+from alles_kaese_env.seeding import agent_generator
 from alles_kaese_env.variant import whole_number
 
 GUIDE = "heuristic"  # whose games are looked at
@@ -93,14 +87,14 @@ class Decisions:
 
     def choices(self, agent: Agent, seed: int) -> npt.NDArray[np.int64]:
         """What an agent would do, (D,)."""
-        return agent.act(self.observations, self.masks, np.random.default_rng(seed))
+        return agent.act(self.observations, self.masks, agent_generator(seed))
 
 
 def play(num_players: int, seed: int, games: int = GAMES) -> Decisions:
     """All decisions of games in which the guide plays all seats."""
     variant = Variant(num_players=num_players)
     batch = GameBatch(games, variant, seed=seed)
-    guide, rng = agents.make(GUIDE), np.random.default_rng(seed)
+    guide, rng = agents.make(GUIDE), agent_generator(seed)
     observations, masks, fronts = [], [], []
     while len(rows := np.flatnonzero(~batch.over)):
         observations.append(batch.observations[rows])
@@ -292,20 +286,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
             checked_output(options.out / name, "--out")
     except (ValueError, OSError) as error:
         parser.error(str(error))
-    decisions = play(options.num_players, options.seed, options.games)
+    try:
+        data = answers_of(players, options.num_players, options.games, options.seed)
+    except KeyboardInterrupt:
+        print("interrupted; nothing was written", file=sys.stderr)
+        return INTERRUPTED
+    with replacing(options.out / "answers.json") as temporary:
+        temporary.write_text(json.dumps(data, indent=1) + "\n")
+    draw_take_rates(data["agents"], options.out / "take.svg")
+    draw_peeks(data["agents"], options.out / "peeks.svg")
+    return 0
+
+
+def answers_of(
+    players: dict[str, Agent], num_players: int, games: int, seed: int
+) -> dict[str, Any]:
+    """What all agents answer to the decisions of some games of the guide."""
+    decisions = play(num_players, seed, games)
     data: dict[str, Any] = {
-        "num_players": options.num_players,
-        "games": options.games,
+        "num_players": num_players,
+        "games": games,
         "decisions": len(decisions.masks),
         "peeked_by_others": peeked_by_others(decisions),
         "agents": {},
     }
-    guide = decisions.choices(agents.make(GUIDE), options.seed)
+    guide = decisions.choices(agents.make(GUIDE), seed)
     for name, agent in players.items():
         print(f"asking {name}", file=sys.stderr, flush=True)
         rows = slice(None) if not name.startswith("search") else slice(0, None, stride(decisions))
         some = Decisions(*(getattr(decisions, field)[rows] for field in decisions.__dict__))
-        actions = some.choices(agent, options.seed)
+        actions = some.choices(agent, seed)
         answers: dict[str, Any] = {
             "decisions": len(actions),
             "take_rates": take_rates(some, actions),
@@ -314,14 +324,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "differences": differences(some, actions, guide[rows]),
         }
         if not name.startswith("search"):
-            answers["worth_of_peeks"] = worth_of_peeks(name, options.num_players)
+            answers["worth_of_peeks"] = worth_of_peeks(name, num_players)
             answers["seats"] = seat_shares(name)
         data["agents"][name] = answers
-    with replacing(options.out / "answers.json") as temporary:
-        temporary.write_text(json.dumps(data, indent=1) + "\n")
-    draw_take_rates(data["agents"], options.out / "take.svg")
-    draw_peeks(data["agents"], options.out / "peeks.svg")
-    return 0
+    return data
 
 
 def stride(decisions: Decisions) -> int:

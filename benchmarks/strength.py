@@ -3,7 +3,7 @@
 Example:
     python benchmarks/strength.py --minutes 5 15 --seeds 0 1 2 --json strength.json
 
-The usual way is MaskablePPO with default hyperparameters on eight single games in a DummyVecEnv.
+The default is MaskablePPO with default hyperparameters on eight single games in a DummyVecEnv.
 It gets the reference heuristic for an opponent, which makes it stronger than random ones do. The
 learning rate of ``train.py`` falls to 0 over the longest time. What is measured after each time is
 the share of the win against ``heuristic``, playing greedily, which neither trained with.
@@ -27,7 +27,6 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3.common.callbacks import BaseCallback
 from training import measure_speed, stock_model
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
 import agents
 from agents.arena.matches import win_share
 from agents.ppo.options import Config

@@ -83,13 +83,7 @@ class BelievingAgent:
         games, players = believed_games(observations, self.rules)
         actions = np.zeros(len(games), np.int64)
         self.choose(games, players, actions)
-        wrong = np.flatnonzero(~masks[np.arange(len(masks)), actions])
-        if len(wrong):
-            raise ValueError(
-                f"masks[{wrong[0]}] forbids action {actions[wrong[0]]}, which observations"
-                f"[{wrong[0]}] allows; allowed: masks that belong to the observations"
-            )
-        return actions
+        return checked_moves(actions, masks)
 
 
 def believed_games(
@@ -110,6 +104,17 @@ def believed_games(
             "those of the agent's variant"
         )
     return games, players
+
+
+def checked_moves(actions: Actions, masks: npt.NDArray[np.bool_]) -> Actions:
+    """The actions (B,) themselves, if the masks (B, 18) allow them; `ValueError` if not."""
+    wrong = np.flatnonzero(~masks[np.arange(len(masks)), actions])
+    if len(wrong):
+        raise ValueError(
+            f"masks[{wrong[0]}] forbids action {actions[wrong[0]]}, which observations[{wrong[0]}] "
+            "allows; allowed: masks that belong to the observations"
+        )
+    return actions
 
 
 # --- Compiled ------------------------------------------------------------------------------------

@@ -16,15 +16,7 @@ import numpy.typing as npt
 
 from agents.heuristics.beliefs import Actions, BelievingAgent
 from alles_kaese_env.core.jit import jit
-from alles_kaese_env.core.records import (
-    CHEESE,
-    DISCARD,
-    MAX_PLAYERS,
-    MAX_SLOTS,
-    PEEK,
-    TAKE,
-    record,
-)
+from alles_kaese_env.core.records import CHEESE, DISCARD, MAX_PLAYERS, MAX_SLOTS, PEEK, TAKE, record
 from alles_kaese_env.core.rules import matching_slots, trap_probability
 from alles_kaese_env.variant import Variant
 
@@ -134,7 +126,7 @@ def heuristic_action(game, rules, parameters, gaps):
     Args:
         game, rules: the GAME and the RULES.
         parameters: PARAMETERS.
-        gaps: (MAX_PLAYERS,) float64, room.
+        gaps: (MAX_PLAYERS,) float64, a buffer.
     """
     seat, players = np.int64(game.seat), rules.num_players
     cards = cards_to_come(game)

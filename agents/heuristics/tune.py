@@ -88,6 +88,7 @@ def check(vector: Vector, num_players: int, games: int, seed: int) -> dict[str, 
             figures = {"share": score.share, "low": score.low, "high": score.high}
             found["against"][name] = {key: round(figure, 4) for key, figure in figures.items()}
     except KeyboardInterrupt:
+        print("interrupted; what was found is kept without a check", flush=True)
         return None
     return found
 
@@ -147,7 +148,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     write_entry(options.out, ABOUT, options.num_players, entry)
     print(json.dumps(entry, indent=2))
-    return 0 if tried == options.budget // CANDIDATES * CANDIDATES else INTERRUPTED
+    return (
+        0 if entry["check"] and tried == options.budget // CANDIDATES * CANDIDATES else INTERRUPTED
+    )
 
 
 if __name__ == "__main__":

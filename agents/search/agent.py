@@ -5,7 +5,7 @@ and lets compiled play-outs find the best action. Sources stand in ``docs/search
 """
 
 # Numba infers the types of what is compiled, and np.record has none.
-# mypy: allow-untyped-defs, allow-untyped-calls
+# mypy: allow-untyped-calls
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from agents.heuristics.beliefs import believed_games, rules_by_players
+from agents.heuristics.beliefs import believed_games, checked_moves, rules_by_players
 from agents.heuristics.heuristic import parameters_by_players
-from agents.search.beliefs import rebuild_opponents
-from agents.search.playouts import Policy, first_choice, search
+from agents.search.playouts import Policy, begin, search
 from agents.search.values import (
     DIRECTORY,
     Network,
@@ -29,7 +28,6 @@ from agents.search.values import (
     no_network,
 )
 from alles_kaese_env.agent import checked_batch
-from alles_kaese_env.core.jit import jit
 from alles_kaese_env.core.observe import OBSERVATION_RECORD
 from alles_kaese_env.core.records import GAME, MAX_HOLES, MAX_PLAYERS, MAX_SLOTS, STREAM
 from alles_kaese_env.variant import Variant, whole_number
@@ -125,7 +123,7 @@ class SearchAgent:
         views = observations.view(OBSERVATION_RECORD)
         words = rng.integers(2**64, size=len(games), dtype=np.uint64)
         moves = [self._move(*row) for row in zip(games, players, views, masks, words, strict=True)]
-        return np.array(moves, np.int64)
+        return checked_moves(np.array(moves, np.int64), masks)
 
     def _move(
         self,
@@ -144,8 +142,8 @@ class SearchAgent:
         work[0], streams["counter"][0] = game, word
         seen = np.zeros((MAX_PLAYERS, MAX_HOLES), np.int64)
         rules, policy = self._rules[players : players + 1], self.policy(players)
-        rebuild_opponents_of_first(view, rules, work, seen)
-        actions = different_actions(work[0], mask, first_choice(work, rules, policy))
+        first = begin(view, rules, policy, work, seen)
+        actions = different_actions(work[0], mask, first)
         gains = np.zeros((2, len(actions)))
         rounds = 0
         while rounds == 0 or not self._is_spent(rounds, deadline):
@@ -169,12 +167,6 @@ class SearchAgent:
         if self.playouts is not None:
             return rounds >= self.playouts
         return time.perf_counter() >= deadline
-
-
-@jit
-def rebuild_opponents_of_first(views, rules, games, seen):
-    """`rebuild_opponents` in the first of some games."""
-    rebuild_opponents(views[0], rules[0], games[0], seen)
 
 
 @lru_cache

@@ -9,14 +9,7 @@ import numpy as np
 
 from agents.heuristics.beliefs import whole
 from alles_kaese_env.core.jit import jit
-from alles_kaese_env.core.records import (
-    CHEESE,
-    MAX_COPIES,
-    MAX_HOLES,
-    MAX_SLOTS,
-    TRAP,
-    UNSEEN,
-)
+from alles_kaese_env.core.records import CHEESE, MAX_COPIES, MAX_HOLES, MAX_SLOTS, TRAP, UNSEEN
 from alles_kaese_env.core.rules import face_of
 from alles_kaese_env.core.streams import random_below
 

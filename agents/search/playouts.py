@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from agents.heuristics.heuristic import heuristic_action
 from agents.heuristics.reference import reference_action
-from agents.search.beliefs import determinise
+from agents.search.beliefs import determinise, rebuild_opponents
 from agents.search.values import Buffers, Network, best_action, final_share
 from alles_kaese_env.core.jit import jit
 from alles_kaese_env.core.records import DECISION
@@ -45,9 +45,15 @@ def policy_action(game, rules, policy):
 
 
 @jit
-def first_choice(games, rules, policy):
-    """`policy_action` in the first of some games."""
-    return policy_action(games[0], rules[0], policy)
+def begin(views, rules, policy, work, seen):
+    """Complete the first game by what opponents know; what the mover does without a search.
+
+    Args:
+        views: (1,) OBSERVATION_RECORD.
+        rules, policy, work, seen: as in `search`.
+    """
+    rebuild_opponents(views[0], rules[0], work[0], seen)
+    return policy_action(work[0], rules[0], policy)
 
 
 @jit
@@ -64,7 +70,7 @@ def outcome(game, rules, mover, policy, stream):
         elif len(policy.network.first):
             return best_action(game, rules, policy.network, policy.buffers)[1]
         else:
-            action = policy_action(game, rules, policy)
+            action = heuristic_action(game, rules, policy.parameters[0], policy.buffers.payoffs[0])
         apply_action(game, rules, action)
         run_chance(game, rules, stream)
     return final_share(game, rules, mover, policy.buffers.payoffs)

@@ -273,6 +273,7 @@ def check(network: Network, num_players: int, games: int, seed: int) -> dict[str
     try:
         shares = played(num_players, network, streams_of(deals, games), 0, per_game=0)[2]
     except KeyboardInterrupt:
+        print("interrupted; what was found is kept without a check", flush=True)
         return None
     margin = NORMAL_95 * shares.std() / np.sqrt(games)
     figures = (shares.mean(), shares.mean() - margin, shares.mean() + margin)
@@ -319,7 +320,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         np.savez(stream, **network._asdict())
     write_entry(summary, ABOUT, options.num_players, entry)
     print(json.dumps(entry, indent=2))
-    return 0 if done == options.rounds else INTERRUPTED
+    return 0 if entry["check"] and done == options.rounds else INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -11,10 +11,7 @@ from agent_tools import positions
 
 import agents
 from alles_kaese_env import OBSERVATION, Variant
-from alles_kaese_env.core.records import (
-    CHEESE,
-    TRAP,
-)
+from alles_kaese_env.core.records import CHEESE, TRAP
 
 
 @pytest.fixture(scope="module")

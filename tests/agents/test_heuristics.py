@@ -15,6 +15,7 @@ import agents
 from agents.arena.matches import win_share
 from agents.heuristics import tune
 from agents.heuristics.heuristic import PARAMETERS_FILE, HeuristicAgent, Parameters, load_parameters
+from agents.search import train_values
 from alles_kaese_env import OBSERVATION
 from alles_kaese_env.command_line import INTERRUPTED
 from alles_kaese_env.seeding import seed_of
@@ -311,3 +312,34 @@ def test_deals_of_the_check_are_not_those_of_the_rounds():
     rounds = {seed_of(0, 1, number) for number in range(1_000)}
     assert len(rounds) == 1_000
     assert seed_of(0, tune.CHECK_KEY) not in rounds
+
+
+@pytest.mark.parametrize("command", [tune.main, train_values.main])
+@pytest.mark.parametrize("content", [None, "{", "[]"])
+def test_outputs_are_checked_before_the_work(command, content, tmp_path, monkeypatch, capsys):
+    """No directory, or a file that is no such file: one line, and nothing has been done."""
+    monkeypatch.setattr(tune, "tune", None)
+    monkeypatch.setattr(train_values, "train", None)
+    name = "values.json" if command is train_values.main else "parameters.json"
+    if content is None:
+        (tmp_path / "file").write_text("")
+        out = tmp_path / "file" / "nothing"
+    else:
+        (tmp_path / name).write_text(content)
+        out = tmp_path if command is train_values.main else tmp_path / name
+    with pytest.raises(SystemExit) as stop:
+        command(["--out", str(out)])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_an_interrupted_check_keeps_what_was_found(tmp_path, monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tune, "tune", lambda *_: (np.array(astuple(Parameters())), 20))
+    monkeypatch.setattr(tune, "win_share", interrupted)
+    out = tmp_path / "out.json"
+    assert tune.main(["--budget", "20", "--out", str(out)]) == INTERRUPTED
+    assert load_parameters(out)[2] == Parameters()
+    assert json.loads(out.read_text())["num_players"]["2"]["check"] is None

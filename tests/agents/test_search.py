@@ -26,9 +26,7 @@ from agents.search import beliefs
 from agents.search.agent import SearchAgent
 from alles_kaese_env import GameBatch, Variant
 from alles_kaese_env.core.jit import jit
-from alles_kaese_env.core.observe import (
-    OBSERVATION_RECORD,
-)
+from alles_kaese_env.core.observe import OBSERVATION_RECORD
 from alles_kaese_env.core.records import (
     CHEESE,
     DECISION,
@@ -41,9 +39,7 @@ from alles_kaese_env.core.records import (
     TRAP,
     UNSEEN,
 )
-from alles_kaese_env.core.rules import (
-    face_of,
-)
+from alles_kaese_env.core.rules import face_of
 
 # --- Tools -------------------------------------------------------------------------------------
 

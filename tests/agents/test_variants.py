@@ -107,8 +107,8 @@ def test_a_mask_without_an_action_is_refused(agent):
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["greedy", "reference", "heuristic"])
+@pytest.mark.parametrize("name", ["greedy", "reference", "heuristic", "search:2"])
 def test_a_mask_of_another_observation_is_refused(name):
     observations, masks = positions(60, players=[2])
     with pytest.raises(ValueError, match=r"masks\[\d+\] forbids action \d+"):
-        agents.make(name).act(observations, ~masks & ~np.eye(1, 18, dtype=bool), None)
+        agents.make(name).act(observations, ~masks, np.random.default_rng(0))
