@@ -1,9 +1,9 @@
-"""How strong equal time makes: ``train.py``'s learner and the usual way, each by the same clock.
+"""How strong equal time makes: ``train.py``'s learner and default SB3, each by the same clock.
 
 Example:
     python benchmarks/strength.py --minutes 5 15 --seeds 0 1 2 --json strength.json
 
-The default is MaskablePPO with default hyperparameters on eight single games in a DummyVecEnv.
+Default SB3 is MaskablePPO with its default hyperparameters on eight single games in a DummyVecEnv.
 It gets the reference heuristic for an opponent, which makes it stronger than random ones do. The
 learning rate of ``train.py`` falls to 0 over the longest time. What is measured after each time is
 the share of the win against ``heuristic``, playing greedily, which neither trained with.
