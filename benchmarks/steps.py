@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
 from alles_kaese_env import GameBatch, Variant
 
 GAMES = 4096

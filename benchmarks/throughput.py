@@ -28,7 +28,6 @@ import numpy as np
 import peers
 from numba import njit
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
 from alles_kaese_env import GameBatch, Variant, alles_kaese_v0
 from alles_kaese_env.core.loops import (
     deal,

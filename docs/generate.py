@@ -10,7 +10,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
 from agents.arena.matches import Score, ratings
 from agents.ppo.options import options_table
 from alles_kaese_env import OBSERVATION

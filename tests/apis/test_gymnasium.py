@@ -24,8 +24,7 @@ from alles_kaese_env import (
     decode_action,
     encode_action,
 )
-
-from .helpers import (
+from apis.helpers import (
     BAD_SEEDS,
     COPIES,
     GAMES_A_SEAT,

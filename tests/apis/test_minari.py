@@ -7,8 +7,7 @@ import pytest
 
 from agents import make
 from alles_kaese_env import GameBatch, Variant
-
-from .helpers import GAMES_A_SEAT, SEATS_AT_TABLE, let_others_play
+from apis.helpers import GAMES_A_SEAT, SEATS_AT_TABLE, let_others_play
 
 minari = pytest.importorskip("minari", reason="needs the extra minari")
 from minari_dataset import record  # noqa: E402

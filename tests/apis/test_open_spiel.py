@@ -28,8 +28,7 @@ from open_spiel.python import rl_environment  # noqa: E402
 from open_spiel.python.algorithms import ismcts, mcts  # noqa: E402
 
 from alles_kaese_env.envs import open_spiel as face  # noqa: E402
-
-from .helpers import VARIANTS  # noqa: E402
+from apis.helpers import VARIANTS  # noqa: E402
 
 TINY = "python_alles_kaese(traps=1 1,copies=2 2,row_size=2,trap_limit=1)"
 PLAYERS = range(2, 7)

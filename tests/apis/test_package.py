@@ -18,8 +18,7 @@ from alles_kaese_env import (
     alles_kaese_v0,
 )
 from alles_kaese_env.core import loops
-
-from .helpers import COPIES, PACKAGE, arrays_in, run_python, scribble
+from apis.helpers import COPIES, PACKAGE, arrays_in, run_python, scribble
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 CORE = PACKAGE / "core"

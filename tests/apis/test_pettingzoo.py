@@ -23,8 +23,7 @@ from alles_kaese_env import (
     decode_action,
     encode_action,
 )
-
-from .helpers import (
+from apis.helpers import (
     BAD_SEEDS,
     COPIES,
     GOOD_SEEDS,

@@ -38,8 +38,7 @@ from alles_kaese_env.viewer.page import page_of
 from alles_kaese_env.viewer.text import text_of
 from alles_kaese_env.viewer.view import view_of_replay
 from alles_kaese_env.viewer.words import describe_turn
-
-from . import helpers
+from apis import helpers
 
 BATCH_ARRAYS = ("games", "streams", "seats", "observations", "masks", "over", "payoffs")
 PUBLIC_FIELDS = [name for name, _, _, who, _ in GAME_FIELDS if who == "all"]

@@ -35,8 +35,7 @@ from alles_kaese_env import (
 )
 from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv, JoinedVecEnv
 from alles_kaese_env.seeding import streams_of
-
-from .helpers import (
+from apis.helpers import (
     BAD_SEEDS,
     COPIES,
     GAMES_A_SEAT,

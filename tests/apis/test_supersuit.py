@@ -8,8 +8,7 @@ import pytest
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel
 
 from alles_kaese_env import GameBatch, Variant, alles_kaese_v0
-
-from .helpers import assert_same, pick
+from apis.helpers import assert_same, pick
 
 supersuit = pytest.importorskip("supersuit", reason="needs SuperSuit (pip install supersuit)")
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from alles_kaese_env import GameBatch, Variant, alles_kaese_v0
-
-from .helpers import pick
+from apis.helpers import pick
 
 torchrl = pytest.importorskip("torchrl", reason="needs the extra torchrl")
 torch = pytest.importorskip("torch", reason="needs torch")

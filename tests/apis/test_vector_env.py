@@ -19,8 +19,7 @@ from alles_kaese_env import (
     AllesKaeseEnv,
     AllesKaeseVectorEnv,
 )
-
-from .helpers import (
+from apis.helpers import (
     BAD_SEEDS,
     COPIES,
     GAMES_A_SEAT,

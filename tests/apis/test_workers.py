@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from alles_kaese_env import AllesKaeseVectorEnv
-
-from .helpers import PACKAGE
+from apis.helpers import PACKAGE
 
 TOO_LONG = 300  # seconds, after which a parent counts as hanging
 

@@ -24,8 +24,7 @@ from alles_kaese_env.core.records import (
     TRAP,
     UNSEEN,
 )
-
-from .game import ReferenceGame
+from reference.game import ReferenceGame
 
 NO_CARDS = [0] * (2 * MAX_HOLES)
 MANY_ROLLS = 700  # a game of 4 to 6 players has no bound (E3)

@@ -18,8 +18,7 @@ from gymnasium.vector import AutoresetMode
 from alles_kaese_env import GameBatch, alles_kaese_v0
 from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv
 from alles_kaese_env.scripted import ScriptedDeal
-
-from .lockstep import (
+from reference.lockstep import (
     GameLog,
     Reference,
     assert_game,

@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 
 import pytest
 
-from .game import Action, Card, ReferenceGame, reference_policy, standard_deck
+from reference.game import Action, Card, ReferenceGame, reference_policy, standard_deck
 
 Policy = Callable[[ReferenceGame], Action]
 

@@ -19,7 +19,7 @@ from alles_kaese_env.core.loops import observe_games
 from alles_kaese_env.core.observe import OBSERVATION_RECORD
 from alles_kaese_env.core.records import CHEESE, DECISION, GAME, TRAP
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 SOURCES = [ROOT / "train.py", *sorted((ROOT / "agents").rglob("*.py"))]
 
 
