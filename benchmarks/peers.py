@@ -1,6 +1,6 @@
-"""Other environments, played at random the same way, to compare with in the same minute.
+"""Other environments, played at random in the same way and the same run, for comparison.
 
-Whatever is not installed is left out. Each peer is a generator that yields the steps it made.
+Peers that are not installed are left out. Each is a generator that yields how many steps it made.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def pettingzoo_connect_four() -> Iterator[int]:
 
 
 def aec_game(env: Any) -> Iterator[int]:
-    """Random legal play; the steps of agents that are done count not."""
+    """Random legal play; steps of agents that are done do not count."""
     tickets = np.random.default_rng(0).random(4096).tolist()
     number = 0
     env.reset(seed=0)
@@ -90,7 +90,7 @@ def openspiel_leduc() -> Iterator[int]:
 
 
 def pgx_leduc() -> Iterator[int]:
-    """1,024 games of pgx's Leduc hold'em on the CPU, compiled, dealt anew when they end."""
+    """1,024 games of pgx's Leduc hold'em on the CPU, compiled, with automatic resets."""
     import jax
     import pgx
     from pgx.experimental import auto_reset

@@ -1,13 +1,15 @@
-"""Random legal play through every face: steps a second, observation and mask included.
+"""Random legal play through every API: steps per second, observation and mask included.
 
 Example:
     python benchmarks/throughput.py --players 2 --games 1024 --json throughput.json
-    python benchmarks/throughput.py --faces GameBatch --games 256 1024 4096 16384 65536 \
+    python benchmarks/throughput.py --apis GameBatch --games 256 1024 4096 16384 65536 \
         --players 2 3 4 5 6 --plot growth.svg
+    python benchmarks/throughput.py --apis Gymnasium --render-modes none ansi rgb_array
 
-A step is one decision of one seat; faces in which opponents play inside a step (Gymnasium,
-VectorEnv, stable-baselines3) count only the learner's, and say how many decisions a step holds.
-Compilation is not part of the figures. Finished games are dealt anew and counted in.
+A step is one decision of one seat. Where opponents play inside a step (Gymnasium, VectorEnv,
+stable-baselines3), only the learner's decisions count. Compilation is not measured; dealing a new
+game when one has ended is. "rules" is the compiled rules alone, "core" adds mask and observation.
+A render mode is set and ``render`` never called, as libraries do by default.
 """
 
 from __future__ import annotations
@@ -29,44 +31,38 @@ import peers
 from numba import njit
 
 from alles_kaese_env import GameBatch, Variant, alles_kaese_v0
-from alles_kaese_env.core.loops import (
-    deal,
-    inform,
-    random_action,
-)
-from alles_kaese_env.core.observe import (
-    OBSERVATION_RECORD,
-)
-from alles_kaese_env.core.records import (
-    MASK,
-    OVER,
-    STREAM,
-)
-from alles_kaese_env.core.rules import (
-    apply_action,
-    legal_actions,
-    run_chance,
-)
-from alles_kaese_env.core.streams import (
-    random_below,
-)
+from alles_kaese_env.command_line import INTERRUPTED, Parser, provenance
+from alles_kaese_env.core.loops import deal, inform, random_action
+from alles_kaese_env.core.observe import OBSERVATION_RECORD
+from alles_kaese_env.core.records import MASK, OVER, STREAM
+from alles_kaese_env.core.rules import apply_action, legal_actions, run_chance
+from alles_kaese_env.core.streams import random_below
+from alles_kaese_env.files import checked_output, replacing
 from alles_kaese_env.game_batch import as_records
+from alles_kaese_env.variant import whole_number
 
 STEPS_BETWEEN_LOOKS = 64  # at the clock
 
 
 @dataclass(frozen=True)
-class Result:
+class Case:
+    """What is measured."""
+
+    api: str
+    games: int = 1
+    players: int = 2
+    threads: int = 1
+    render_mode: str | None = None
+
+
+@dataclass(frozen=True)
+class Result(Case):
     """A figure: the median of several runs, and how far they lie apart."""
 
-    face: str
-    games: int
-    players: int
-    threads: int
-    steps_per_s: float
-    lowest: float
-    highest: float
-    compile_s: float
+    steps_per_s: float = 0.0
+    lowest: float = 0.0
+    highest: float = 0.0
+    compile_s: float = 0.0
 
 
 @njit(nogil=True)
@@ -96,14 +92,14 @@ def act_at_random(game: Any, rules: Any, stream: Any) -> None:
 
 @njit(nogil=True)
 def play_blindly(games: Any, streams: Any, rules: Any) -> None:
-    """A step of random play without a look at the games."""
+    """A step of random play, without mask and observation."""
     for i in range(len(games)):
         act_at_random(games[i], rules[0], streams[i])
 
 
 @njit(nogil=True)
 def play_on(games: Any, streams: Any, rules: Any, masks: Any, observations: Any) -> None:
-    """A step of random play by the engine alone."""
+    """A step of random play, with mask and observation."""
     for i in range(len(games)):
         act_at_random(games[i], rules[0], streams[i])
         inform(games[i], rules[0], np.int64(games[i].seat), masks[i], observations[i])
@@ -114,66 +110,70 @@ def new_stream() -> np.ndarray[Any, Any]:
     return as_records(np.array([12345], np.uint64), STREAM)
 
 
-def rules_loop(games: int, players: int, threads: int) -> Iterator[int]:
+def rules_loop(case: Case) -> Iterator[int]:
     """The compiled rules without mask and observation."""
-    batch = GameBatch(games, Variant(num_players=players), seed=0)
+    batch = GameBatch(case.games, Variant(num_players=case.players), seed=0)
     while True:
         play_blindly(batch.games, batch.buffers.streams, batch.variant.rules)
-        yield games
+        yield case.games
 
 
-def engine_loop(games: int, players: int, threads: int) -> Iterator[int]:
+def core_loop(case: Case) -> Iterator[int]:
     """The compiled rules, mask and observation with nothing around them."""
-    batch = GameBatch(games, Variant(num_players=players), seed=0)
+    batch = GameBatch(case.games, Variant(num_players=case.players), seed=0)
     masks = as_records(batch.masks, MASK)
     observations = as_records(batch.observations, OBSERVATION_RECORD)
     args = batch.games, batch.buffers.streams, batch.variant.rules, masks, observations
     while True:
         play_on(*args)
-        yield games
+        yield case.games
 
 
-def game_batch(games: int, players: int, threads: int) -> Iterator[int]:
+def game_batch(case: Case) -> Iterator[int]:
     """GameBatch with autoreset."""
-    batch = GameBatch(games, Variant(num_players=players), seed=0, threads=threads, autoreset=True)
+    variant = Variant(num_players=case.players)
+    batch = GameBatch(case.games, variant, seed=0, threads=case.threads, autoreset=True)
     while True:
         batch.step(batch.random_actions())
-        yield games
+        yield case.games
 
 
-def vector_env(games: int, players: int, threads: int) -> Iterator[int]:
+def vector_env(case: Case) -> Iterator[int]:
     """The Gymnasium VectorEnv, SAME_STEP, random opponents."""
     env = gymnasium.make_vec(
         "AllesKaese-v0",
-        num_envs=games,
+        num_envs=case.games,
         vectorization_mode="vector_entry_point",
-        num_players=players,
+        num_players=case.players,
         autoreset_mode="SameStep",
+        render_mode=case.render_mode,
     )
     _, infos = env.reset(seed=0)
-    stream, actions = new_stream(), np.zeros(games, np.int64)
+    stream, actions = new_stream(), np.zeros(case.games, np.int64)
     while True:
         choose(infos["action_mask"], stream, actions)
         _, _, _, _, infos = env.step(actions)
-        yield games
+        yield case.games
 
 
-def sb3_vec_env(games: int, players: int, threads: int) -> Iterator[int]:
+def sb3_vec_env(case: Case) -> Iterator[int]:
     """The stable-baselines3 VecEnv, random opponents."""
     from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv
 
-    env = AllesKaeseVecEnv(games, players, seed=0)
+    env = AllesKaeseVecEnv(case.games, case.players, seed=0)
     env.reset()
-    stream, actions = new_stream(), np.zeros(games, np.int64)
+    stream, actions = new_stream(), np.zeros(case.games, np.int64)
     while True:
         choose(env.action_masks(), stream, actions)
         env.step(actions)
-        yield games
+        yield case.games
 
 
-def gymnasium_env(games: int, players: int, threads: int) -> Iterator[int]:
-    """One Gymnasium env, random opponents."""
-    env = gymnasium.make("AllesKaese-v0", num_players=players).unwrapped
+def gymnasium_env(case: Case) -> Iterator[int]:
+    """One Gymnasium env without wrappers, random opponents."""
+    env: Any = gymnasium.make(
+        "AllesKaese-v0", num_players=case.players, render_mode=case.render_mode
+    ).unwrapped
     rng = np.random.default_rng(0)
     _, info = env.reset(seed=0)
     tickets = rng.random(4096)
@@ -187,38 +187,46 @@ def gymnasium_env(games: int, players: int, threads: int) -> Iterator[int]:
         yield 1
 
 
-def pettingzoo_aec(games: int, players: int, threads: int) -> Iterator[int]:
-    """One PettingZoo AEC env without wrappers; the steps of agents that are done count not."""
-    return peers.aec_game(alles_kaese_v0.raw_env(num_players=players))
+def pettingzoo_aec(case: Case) -> Iterator[int]:
+    """One PettingZoo AEC env without wrappers; steps of agents that are done do not count."""
+    return peers.aec_game(
+        alles_kaese_v0.raw_env(num_players=case.players, render_mode=case.render_mode)
+    )
 
 
-BATCHED: dict[str, Callable[[int, int, int], Iterator[int]]] = {
+BATCHED: dict[str, Callable[[Case], Iterator[int]]] = {
     "rules": rules_loop,
-    "engine": engine_loop,
+    "core": core_loop,
     "GameBatch": game_batch,
     "VectorEnv": vector_env,
     "SB3 VecEnv": sb3_vec_env,
 }
 SINGLE = {"Gymnasium": gymnasium_env, "PettingZoo AEC": pettingzoo_aec}
 THREADED = ("GameBatch",)
+RENDERED = ("VectorEnv", *SINGLE)
+RENDER_MODES = ("none", "ansi", "rgb_array")
 
 
-def measure(
-    face: str, games: int, players: int, threads: int, seconds: float, repeats: int
-) -> Result:
-    """The median of several runs of a face."""
+def measure(case: Case, seconds: float, repeats: int) -> Result:
+    """The median of several runs."""
     started = time.perf_counter()
-    play = (BATCHED | SINGLE)[face](games, players, threads)
+    play = (BATCHED | SINGLE)[case.api](case)
     for _ in range(4):
         next(play)
     compile_s = time.perf_counter() - started
     speeds = [speed(play, seconds) for _ in range(repeats)]
     middle = statistics.median(speeds)
-    return Result(face, games, players, threads, middle, min(speeds), max(speeds), compile_s)
+    return Result(
+        **asdict(case),
+        steps_per_s=middle,
+        lowest=min(speeds),
+        highest=max(speeds),
+        compile_s=compile_s,
+    )
 
 
 def speed(play: Iterator[int], seconds: float) -> float:
-    """Steps a second, over about so many seconds."""
+    """Steps per second, measured for about so many seconds."""
     steps = 0
     started = time.perf_counter()
     while (elapsed := time.perf_counter() - started) < seconds:
@@ -239,75 +247,139 @@ def processor() -> str:
 
 def main() -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    faces = [*BATCHED, *SINGLE]
-    parser.add_argument("--faces", nargs="+", choices=faces, default=faces, metavar="FACE")
-    parser.add_argument("--games", nargs="+", type=int, default=[1024], help="batch sizes")
-    parser.add_argument("--players", nargs="+", type=int, default=[2], choices=range(2, 7))
-    parser.add_argument("--threads", nargs="+", type=int, default=[1])
-    parser.add_argument("--seconds", type=float, default=1.0, help="of one run")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--peers", action="store_true", help="measure other environments too")
-    parser.add_argument("--json", type=Path, metavar="FILE", nargs="?", const=Path("-"))
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="cost of a step by batch size")
+    parser = build_parser()
     options = parser.parse_args()
-    if min(*options.games, *options.threads, options.repeats, 1) < 1 or options.seconds <= 0:
-        parser.error("--games, --threads, --repeats and --seconds: allowed are positive numbers")
+    try:
+        check(options)
+    except ValueError as error:
+        parser.error(str(error))
     out = sys.stderr if options.json == Path("-") else sys.stdout
-    results = []
-    print(f"{processor()}, Python {platform.python_version()}", file=out)
-    print(f"{'face':<16}{'games':>7}{'players':>9}{'threads':>9}{'steps/s':>14}  spread", file=out)
-    for face, games, players, threads in cases(options):
-        result = measure(face, games, players, threads, options.seconds, options.repeats)
-        results.append(result)
-        print(
-            f"{face:<16}{games:>7}{players:>9}{threads:>9}{result.steps_per_s:>14,.0f}"
-            f"  {result.lowest:,.0f} to {result.highest:,.0f}",
-            file=out,
-        )
-    report = {"processor": processor(), "results": [asdict(result) for result in results]}
-    if options.peers:
-        report["peers"] = measure_peers(results, options, out)
-    if options.plot:
+    results: list[Result] = []
+    report: dict[str, Any] = {"processor": processor(), **provenance()}
+    code = 0
+    try:
+        print(f"{processor()}, Python {platform.python_version()}", file=out)
+        heads = f"{'games':>7}{'players':>9}{'threads':>9}{'steps/s':>14}  spread"
+        print(f"{'API':<26}{heads}", file=out)
+        for case in cases(options):
+            results.append(measure(case, options.seconds, options.repeats))
+            print(line_of(results[-1]), file=out, flush=True)
+        if options.peers:
+            report["peers"] = measure_peers(results, options, out)
+    except KeyboardInterrupt:
+        print(f"{parser.prog}: interrupted after {len(results)} measurements", file=sys.stderr)
+        code = INTERRUPTED
+    report["results"] = [asdict(result) for result in results]
+    if options.plot and results:
         plot_growth(results, options.plot)
     if options.json:
-        text = json.dumps(report, indent=2)
-        if options.json == Path("-"):
-            print(text)
-        else:
-            options.json.write_text(text + "\n")
-    return 0
+        write_json(report, options.json)
+    return code
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = Parser(
+        prog="python benchmarks/throughput.py",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    apis = [*BATCHED, *SINGLE]
+    add("--apis", nargs="+", choices=apis, default=apis, metavar="API", help=", ".join(apis))
+    add("--games", nargs="+", type=int, default=[1024], help="batch sizes (1024)")
+    add("--players", nargs="+", type=int, default=[2], choices=range(2, 7))
+    add("--threads", nargs="+", type=int, default=[1], help="of GameBatch (1)")
+    add(
+        "--render-modes",
+        nargs="+",
+        choices=RENDER_MODES,
+        default=["none"],
+        metavar="MODE",
+        help=f"{', '.join(RENDER_MODES)} (none)",
+    )
+    add("--seconds", type=float, default=1.0, help="of one run (%(default)s)")
+    add("--repeats", type=int, default=5, help="runs of each case (%(default)s)")
+    add("--peers", action="store_true", help="measure other environments too")
+    add("--json", type=Path, metavar="FILE", nargs="?", const=Path("-"), help="the figures")
+    add("--plot", type=Path, metavar="FILE", help="cost of a step by batch size, PNG or SVG")
+    return parser
+
+
+def check(options: argparse.Namespace) -> None:
+    """Raise `ValueError` if an option is not what is allowed, before anything is measured."""
+    for name in ("games", "threads"):
+        for number in getattr(options, name):
+            whole_number(f"--{name}", number, 1, 2**24)
+    whole_number("--repeats", options.repeats, 1, 10**6)
+    if not 0 < options.seconds < 10**6:
+        raise ValueError(f"--seconds is {options.seconds}; allowed: more than 0")
+    if options.json and options.json != Path("-"):
+        checked_output(options.json, "--json")
+    if options.plot:
+        checked_output(options.plot, "--plot", (".png", ".svg"))
+
+
+def cases(options: argparse.Namespace) -> Iterator[Case]:
+    """What is measured: threads and render modes only where an API has them."""
+    for players in options.players:
+        for api in options.apis:
+            for games in options.games if api in BATCHED else [1]:
+                for threads in options.threads if api in THREADED else [1]:
+                    for mode in options.render_modes if api in RENDERED else ["none"]:
+                        yield Case(api, games, players, threads, None if mode == "none" else mode)
+
+
+def name_of(case: Case) -> str:
+    """The API, and its render mode if there is one."""
+    return case.api + (f", {case.render_mode}" if case.render_mode else "")
+
+
+def line_of(result: Result) -> str:
+    """The columns of a figure."""
+    return (
+        f"{name_of(result):<26}{result.games:>7}{result.players:>9}{result.threads:>9}"
+        f"{result.steps_per_s:>14,.0f}  {result.lowest:,.0f} to {result.highest:,.0f}"
+    )
+
+
+def write_json(report: dict[str, Any], file: Path) -> None:
+    """The figures, to a file or to the standard output."""
+    text = json.dumps(report, indent=2) + "\n"
+    if file == Path("-"):
+        print(text, end="")
+        return
+    with replacing(file) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def measure_peers(
     results: list[Result], options: argparse.Namespace, out: TextIO
 ) -> list[dict[str, Any]]:
-    """The speed of each peer that is installed, and how our faces compare with it."""
+    """The speed of each peer that is installed, and how our APIs compare with it."""
     found = []
     for name, play in peers.installed().items():
         steps = play()
         next(steps)
         speeds = [speed(steps, options.seconds) for _ in range(options.repeats)]
         found.append({"name": name, "steps_per_s": statistics.median(speeds)})
-        print(f"{name:<41}{found[-1]['steps_per_s']:>14,.0f}", file=out)
+        print(f"{name:<51}{found[-1]['steps_per_s']:>14,.0f}", file=out, flush=True)
     for result in results:
         ratios = [
             f"{result.steps_per_s / peer['steps_per_s']:.2f} x {peer['name']}" for peer in found
         ]
-        print(f"{result.face} ({result.games} games): {', '.join(ratios)}", file=out)
+        print(f"{name_of(result)} ({result.games} games): {', '.join(ratios)}", file=out)
     return found
 
 
 def plot_growth(results: list[Result], file: Path) -> None:
-    """The cost of a step by the number of games, a line for each face and number of players."""
+    """The cost of a step by the number of games, a line for each API and number of players."""
     from agents.arena.plots import figure
 
     lines: dict[str, list[Result]] = {}
     for one in results:
-        if one.face in BATCHED:
-            name = f"{one.face}, {one.players} players, {one.threads} threads"
+        if one.api in BATCHED:
+            name = f"{one.api}, {one.players} players, {one.threads} threads"
             lines.setdefault(name, []).append(one)
     with figure(file) as axes:
         for name, line in lines.items():
@@ -317,18 +389,9 @@ def plot_growth(results: list[Result], file: Path) -> None:
             axes.errorbar([one.games for one in line], costs, errors, marker=".", label=name)
         axes.set_xscale("log", base=2)
         axes.set_ylim(bottom=0)
-        axes.set_xlabel("games side by side")
-        axes.set_ylabel("nanoseconds a step")
+        axes.set_xlabel("parallel environments")
+        axes.set_ylabel("nanoseconds per step")
         axes.legend()
-
-
-def cases(options: argparse.Namespace) -> Iterator[tuple[str, int, int, int]]:
-    """What is measured: single games once, threads only where a face has them."""
-    for players in options.players:
-        for face in options.faces:
-            for games in options.games if face in BATCHED else [1]:
-                for threads in options.threads if face in THREADED else [1]:
-                    yield face, games, players, threads
 
 
 if __name__ == "__main__":
