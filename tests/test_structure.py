@@ -145,15 +145,21 @@ def test_games_need_no_viewer(module):
     assert not [name for name in reached_from(module) if ".viewer" in name or ".envs" in name]
 
 
+def parameters_of(node):
+    """The names of what a function takes, without the object that it belongs to."""
+    parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    return [one.arg for one in parameters if one.arg not in {"self", "cls"}]
+
+
 @pytest.mark.parametrize("name", sorted(SOURCES))
 def test_files_and_signatures_stay_small(name):
+    """Except for constructors of environment APIs: libraries pass them their keywords by name."""
     text = SOURCES[name].read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 600
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-            named = [one.arg for one in parameters if one.arg not in {"self", "cls"}]
-            assert len(named) <= 8, node.name
+            is_api = name.startswith("alles_kaese_env/envs/") and node.name == "__init__"
+            assert is_api or len(parameters_of(node)) <= 8, node.name
 
 
 def test_no_file_edits_the_search_path():

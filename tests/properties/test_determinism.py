@@ -131,7 +131,11 @@ def test_plain_python_plays_the_same_games(digest):
 
 @pytest.mark.parametrize(
     ("processor", "feature"),
-    [("x86-64", "sse2"), ("haswell", "avx2"), ("skylake-avx512", "avx512f")],
+    [
+        ("x86-64", "sse2"),
+        pytest.param("haswell", "avx2", marks=pytest.mark.long),
+        pytest.param("skylake-avx512", "avx512f", marks=pytest.mark.long),
+    ],
 )
 def test_code_for_other_processors_plays_the_same_games(digest, processor, feature, tmp_path):
     """LLVM writes very different instructions for vectors of six, with AVX-512 and without."""
