@@ -12,8 +12,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from alles_kaese_env import NUM_ACTIONS, AllesKaeseEnv, AllesKaeseVectorEnv, alles_kaese_v0
-
-from .helpers import pick
+from apis.helpers import pick
 
 SINGLE = {
     "action_mask": ("ndarray", "int8", (NUM_ACTIONS,)),
