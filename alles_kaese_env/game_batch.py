@@ -22,9 +22,9 @@ from alles_kaese_env.core.loops import (
     look_at_games,
     observe_games,
     random_actions,
-    run_chance_games,
     sample_games,
     step_games,
+    try_games,
 )
 from alles_kaese_env.core.observe import (
     OBSERVATION_RECORD,
@@ -120,8 +120,6 @@ class GameBatch:
         self.over = np.zeros(num_games, bool)
         self.payoffs = np.zeros((num_games, self.variant.num_players), np.float32)
         self.illegal = np.zeros(num_games, bool)
-        self.rewards = np.zeros(num_games, np.float32)
-        self.terminated = np.zeros(num_games, bool)
         self._legal = np.zeros(num_games, np.int64)  # the masks as bits
         self._all_rows = np.arange(num_games, dtype=np.int64)
         self.script: ScriptedDeal | None = None
@@ -139,7 +137,7 @@ class GameBatch:
 
     def __getstate__(self) -> dict[str, Any]:
         # Threads and views of the arrays are neither copied nor pickled.
-        return {**self.__dict__, "_pool": None, "buffers": None}
+        return {**self.__dict__, "_pool": None, "buffers": None, "arrays": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -195,7 +193,7 @@ class GameBatch:
         """A random legal action for each row, drawn from the game's stream; 0 where it is over."""
         which = self._rows(rows)
         actions = np.zeros(len(which), np.int64)
-        random_actions(self.buffers, which, actions)
+        random_actions(self._legal, self.buffers.streams, which, actions)
         return actions
 
     def observe(self, seats: npt.ArrayLike | None = None) -> npt.NDArray[np.float32]:
@@ -329,10 +327,8 @@ class GameBatch:
             observations=as_records(self.observations, OBSERVATION_RECORD),
             over=self.over,
             payoffs=self.payoffs,
-            illegal=self.illegal,
-            rewards=self.rewards,
-            terminated=self.terminated,
         )
+        self.arrays = tuple(self.buffers)
 
     def deal(self, rows: Rows, script: ScriptedDeal | None = None) -> None:
         """`reset`, without a look at the games."""
@@ -340,7 +336,7 @@ class GameBatch:
             raise ValueError(f"script is given for {self.num_games} games; allowed: for 1 game")
         self.script = script
         if not self.goes_by_outcomes:
-            deal_games(self.buffers, rows)
+            deal_games(self.games, self.buffers.streams, self.variant.rules, rows)
             return
         if self.recorder is not None:
             self.recorder.begin(rows)
@@ -349,7 +345,7 @@ class GameBatch:
 
     def check(self, actions: npt.NDArray[np.int64], rows: Rows, whose: str = "") -> None:
         """Raise `ValueError`, which says whose action it is, if one is illegal."""
-        wrong = first_illegal(self.buffers, rows, actions)
+        wrong = first_illegal(self._legal, rows, actions)
         if wrong >= 0:
             row = int(rows[wrong])
             where = f"{whose} on seat {self.games['seat'][row]}" if whose else ""
@@ -360,10 +356,11 @@ class GameBatch:
 
         ``illegal`` (B,) says afterwards where the action was illegal and nothing was changed.
         """
-        act_games(self.buffers, rows, actions)
         if not self.goes_by_outcomes:
-            run_chance_games(self.buffers, rows)
+            streams, rules = self.buffers.streams, self.variant.rules
+            try_games(self.games, streams, rules, rows, actions, self.illegal)
             return
+        act_games(self.games, self.variant.rules, rows, actions, self.illegal)
         if self.recorder is not None:
             is_legal = ~self.illegal[rows]
             self.recorder.decide(rows[is_legal], actions[is_legal])
@@ -380,10 +377,10 @@ class GameBatch:
             self.seats[rows] = self.games["seat"][rows]
         else:
             self.seats[rows] = seats[rows]
-        look_at_games(self.buffers, rows)
+        look_at_games(self.arrays, rows)
 
     def _advance(self, rows: Rows, actions: npt.NDArray[np.int64]) -> None:
-        step_games(self.buffers, rows, actions, self.autoreset)
+        step_games(self.arrays, rows, actions, self.autoreset)
 
     def _deal_what_ended(self, rows: Rows) -> None:
         """Deal anew after a look at the end, and keep ``over`` and ``payoffs`` of the end."""

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from alles_kaese_env.actions import as_whole_numbers
 from alles_kaese_env.agent import Agent, Opponent, load_agent
 from alles_kaese_env.core.loops import (
+    Episodes,
     draw_seats,
     play_random,
     reward_games,
@@ -90,9 +91,10 @@ class SingleSeatGames:
         self.reward = one_of("reward", reward, REWARDS)
         self.on_illegal = one_of("on_illegal", on_illegal, ON_ILLEGAL)
         self.seats = np.zeros(num_games, np.int64)
-        self.rewards = self.batch.rewards
-        self.terminated = self.batch.terminated
         self.illegal = self.batch.illegal
+        self.rewards = np.zeros(num_games, np.float32)
+        self.terminated = np.zeros(num_games, bool)
+        self._episodes = tuple(Episodes(self.illegal, self.rewards, self.terminated))
         self.rng = agent_generator(None)
         self.playing = np.zeros(num_games, bool)
         self._is_learners_view = False  # what the batch shows
@@ -184,14 +186,14 @@ class SingleSeatGames:
         if self.on_illegal == "raise":
             batch.check(actions, rows)
         if self._is_random and not batch.goes_by_outcomes:
-            step_seats(batch.buffers, rows, actions)
+            step_seats(batch.arrays, self._episodes, rows, actions)
         else:
             batch.attempt(actions, rows)
             illegal = self.illegal[rows]  # the opponents' actions overwrite it
             self.playing[rows] = False  # until the opponents have played
             self._to_learner(rows)
             self.illegal[rows] = illegal
-            reward_games(batch.buffers, rows)
+            reward_games(batch.arrays, self._episodes, rows)
         if self.reward == "shaped":
             self._spread_reward(rows)
         self.playing[rows] = ~self.terminated[rows]
@@ -261,7 +263,8 @@ class SingleSeatGames:
 
     def _deal_once(self, rows: Rows, script: ScriptedDeal | None) -> None:
         if self.seat is None:
-            draw_seats(self.batch.buffers, rows, self.seats)
+            batch = self.batch
+            draw_seats(batch.buffers.streams, batch.variant.rules, rows, self.seats)
         else:
             self.seats[rows] = self.seat
         self._assign(rows)
@@ -286,7 +289,8 @@ class SingleSeatGames:
         batch = self.batch
         self._is_learners_view = False
         if self._is_random and not batch.goes_by_outcomes:
-            play_random(batch.buffers, rows, self.seats)
+            streams, rules = batch.buffers.streams, batch.variant.rules
+            play_random(batch.games, streams, rules, rows, self.seats)
         else:
             while len(waiting := self._waiting(rows)):
                 self._opponents_act(waiting)

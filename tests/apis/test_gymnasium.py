@@ -988,7 +988,7 @@ def test_an_illegal_action_of_an_opponent_is_named():
     [
         (
             NUM_ACTIONS,
-            r"action of opponent Broken on seat 1 of game 0 is 18; allowed: a whole number from 0",
+            "opponent Broken on seat 1 of game 0 is 18; allowed: a whole number from 0 to 17",
         ),
         (-1, r"action of opponent Broken on seat 1 of game 0 is -1"),
         (2.0, "type float64"),

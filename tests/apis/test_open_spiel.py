@@ -99,7 +99,7 @@ def test_random_games_are_those_of_the_engine(players):
                 assert state.legal_actions() == np.flatnonzero(batch.masks[0]).tolist()
                 assert np.array_equal(state.observation_tensor(), batch.observations[0])
                 outcome = choose(state, rng)
-                act_games(batch.buffers, rows, np.array([outcome]))
+                act_games(batch.games, rules, rows, np.array([outcome]), batch.illegal)
                 assert not batch.illegal[0]
             state.apply_action(outcome)
         batch.look(rows)

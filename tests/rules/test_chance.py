@@ -51,7 +51,7 @@ def walk(variant, seed, plies=60):
         if phase == DECISION:
             legal = legal_actions(batch.games[0], rules[0])
             action = rng.choice([a for a in range(NUM_ACTIONS) if legal >> a & 1])
-            act_games(batch.buffers, rows, np.array([action]))
+            act_games(batch.games, rules, rows, np.array([action]), batch.illegal)
             assert not batch.illegal[0]
             continue
         yield batch.games
