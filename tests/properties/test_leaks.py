@@ -195,8 +195,9 @@ def shown_by_gymnasium(env, seat, games):
     set_games(inner.batch, games)
     inner.batch.look(np.zeros(1, np.int64), inner.seats)
     info = face._info()
-    assert info.keys() == {"action_mask"}
-    masks = info["action_mask"].tobytes() + face.action_masks().tobytes()
+    assert info.keys() == {"action_mask", "illegal_action"}
+    told = {name: value.tobytes() for name, value in info.items()}
+    masks = told, face.action_masks().tobytes()
     return face._observation().tobytes(), masks, env.render(), repr(inner.batch), str(env)
 
 
@@ -223,7 +224,8 @@ def shown_by_vector_env(env, seat, games):
     set_games(face._games.batch, games)
     face._games.batch.look(np.zeros(1, np.int64), face._games.seats)
     infos = face._infos(np.ones(1, bool))
-    assert infos.keys() == {"action_mask", "_action_mask"}
+    names = {"action_mask", "illegal_action"}
+    assert infos.keys() == names | {f"_{name}" for name in names}
     return face._observations().tobytes(), infos["action_mask"].tobytes(), str(infos)
 
 
