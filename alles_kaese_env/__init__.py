@@ -5,21 +5,9 @@ from __future__ import annotations
 import gymnasium
 import pettingzoo
 
-from alles_kaese_env.actions import (
-    decode_action,
-    describe_action,
-    encode_action,
-)
-from alles_kaese_env.core.observe import (
-    OBSERVATION_VERSION,
-)
-from alles_kaese_env.core.records import (
-    DISCARD,
-    NUM_ACTIONS,
-    PEEK,
-    RULES_VERSION,
-    TAKE,
-)
+from alles_kaese_env.actions import decode_action, describe_action, encode_action
+from alles_kaese_env.core.observe import OBSERVATION_VERSION
+from alles_kaese_env.core.records import DISCARD, NUM_ACTIONS, PEEK, RULES_VERSION, TAKE
 from alles_kaese_env.envs import pettingzoo_env as alles_kaese_v0
 from alles_kaese_env.envs.gym_env import AllesKaeseEnv
 from alles_kaese_env.envs.vector_env import AllesKaeseVectorEnv

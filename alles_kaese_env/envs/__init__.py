@@ -1,1 +1,1 @@
-"""Faces that need an extra: one file for each library."""
+"""The environment APIs, one module for each library."""

@@ -1,4 +1,4 @@
-"""What the environment APIs share: checked variants, rendering, and seats as agents."""
+"""What the environment APIs share: the variant, errors, rendering, and seats as agents."""
 
 from __future__ import annotations
 
@@ -50,6 +50,13 @@ def warn_without_mode(modes: Sequence[str]) -> None:
     """Warn, as Gymnasium does, that nothing can be rendered."""
     allowed = ", ".join(f'"{mode}"' for mode in modes)
     gymnasium.logger.warn(f"render was called without a render_mode; allowed: {allowed}")
+
+
+def missing_extra(module: str, library: str, extra: str) -> ImportError:
+    """The error for a module whose library is not installed."""
+    return ImportError(
+        f'{module} needs {library}; install it with: pip install "alles-kaese[{extra}]"'
+    )
 
 
 class OneGame:

@@ -55,16 +55,14 @@ from alles_kaese_env.core.rules import (
     slot_of,
     write_payoffs,
 )
+from alles_kaese_env.envs.common import missing_extra
 from alles_kaese_env.observation import OBSERVATION, whole
 from alles_kaese_env.variant import Variant
 
 try:
     import pyspiel
 except ImportError as error:
-    raise ImportError(
-        "alles_kaese_env.envs.open_spiel needs OpenSpiel; "
-        'install it with: pip install "alles-kaese[openspiel]"'
-    ) from error
+    raise missing_extra(__name__, "OpenSpiel", "openspiel") from error
 
 SHORT_NAME = "python_alles_kaese"
 NEGLIGIBLE = 2.0**-64  # probability that a game without a bound (E3) is longer than its max length

@@ -17,17 +17,14 @@ import gymnasium
 import numpy as np
 
 from alles_kaese_env.actions import as_action, illegal_action
-from alles_kaese_env.envs.common import EverySeat, Info, Observation
+from alles_kaese_env.envs.common import EverySeat, Info, Observation, missing_extra
 from alles_kaese_env.single_seat import ON_ILLEGAL
 from alles_kaese_env.variant import Variant, one_of
 
 try:
     from ray.rllib.env.multi_agent_env import MultiAgentEnv
 except ImportError as error:
-    raise ImportError(
-        "alles_kaese_env.envs.rllib needs Ray RLlib; "
-        'install it with: pip install "alles-kaese[rllib]"'
-    ) from error
+    raise missing_extra(__name__, "Ray RLlib", "rllib") from error
 
 
 class AllesKaeseMultiAgentEnv(EverySeat, MultiAgentEnv):  # type: ignore[misc]

@@ -1,1 +1,1 @@
-"""The faces: Gymnasium, its vector environments, PettingZoo, stable-baselines3, the package."""
+"""The APIs: Gymnasium, its vector environments, PettingZoo, stable-baselines3, the package."""

@@ -1,4 +1,4 @@
-"""What the faces' tests of other processes share."""
+"""What the APIs' tests of other processes share."""
 
 from __future__ import annotations
 

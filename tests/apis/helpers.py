@@ -1,4 +1,4 @@
-"""What the tests of several faces share."""
+"""What the tests of several APIs share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KINDS = {PEEK: "peek", TAKE: "take", DISCARD: "discard"}
 GAMES_A_SEAT = 50  # 1,000 games of all seats at tables for 2 to 6
 SEATS_AT_TABLE = [(players, seat) for players in range(2, 7) for seat in range(players)]
 
-# Rules that a face has to pass on to the engine.
+# Rules that an API has to pass on to the engine.
 VARIANTS = {
     "2 players": {"num_players": 2},
     "3 players": {"num_players": 3},
@@ -221,19 +221,19 @@ def let_others_play(batch: GameBatch, seat: int) -> None:
 def replay_random_games(
     looks: Any, masks: Any, step: Any, players: int, seat: int, seed: int, games: int
 ) -> None:
-    """Whole games of one seat through a face of many games and through the engine.
+    """Whole games of one seat through an API of many games and through the engine.
 
     Args:
         looks: the first observations.
         masks: called for the masks (B, 18) now.
         step: called with actions (B,); answers with observations, those of ended games the last
             of the old game; rewards; and which games ended.
-        players, seat, seed, games: what the face was made with.
+        players, seat, seed, games: what the API was made with.
     """
     batch = GameBatch(games, Variant(num_players=players), seed=seed)
     let_others_play(batch, seat)
     rng = np.random.default_rng(seed)
-    on = np.arange(games)  # the games that go on; a face deals anew where one is over
+    on = np.arange(games)  # the games that go on; an API deals anew where one is over
     while on.size:
         assert np.array_equal(looks[on], batch.observations[on])
         assert np.array_equal(masks()[on], batch.masks[on])
@@ -279,7 +279,7 @@ def episodes_digest(seed: int, episodes: int = 4, **options: Any) -> str:
 
 
 def state_of(env: Any) -> tuple[bytes, bytes]:
-    """The game records and random streams of any face, as bytes."""
+    """The game records and random streams of any API, as bytes."""
     base = env.unwrapped
     games = getattr(base, "games", None) or getattr(base, "_games", None)
     batch = games.batch if games is not None else base._batch
@@ -313,7 +313,7 @@ def assert_same(left: Any, right: Any, where: str = "") -> None:
 
 
 def arrays_in(value: Any) -> list[np.ndarray]:
-    """All arrays in what a face returned."""
+    """All arrays in what an API returned."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, np.ndarray) and value.dtype != object:
@@ -332,7 +332,7 @@ def assert_no_views(results: list[Any]) -> None:
 
 
 def scribble(value: Any) -> None:
-    """Write nonsense into all arrays of what a face returned."""
+    """Write nonsense into all arrays of what an API returned."""
     for array in arrays_in(value):
         array[...] = 1 - array if array.dtype != bool else ~array
 

@@ -1,4 +1,4 @@
-"""The Gymnasium face: `AllesKaeseEnv`, alone, through `gym.make` and behind wrappers."""
+"""The Gymnasium API: `AllesKaeseEnv`, alone, through `gym.make` and behind wrappers."""
 
 from __future__ import annotations
 
@@ -538,7 +538,7 @@ def test_dice_beyond_the_list_are_rolled():
     env = AllesKaeseEnv(num_players=4, seat=0, opponents=FirstLegal())
     deck = stacked_deck(Variant(num_players=4))
     options = {"deck": deck, "dice": [6, 5, 4, 3, 2]}
-    faces = Counter()
+    numbers = Counter()
     for seed in range(60):
         observation, info = env.reset(seed=seed, options=options)
         assert OBSERVATION.facts(observation, env.variant)["die"] == 6
@@ -546,8 +546,8 @@ def test_dice_beyond_the_list_are_rolled():
         assert OBSERVATION.facts(observation, env.variant)["die"] == 2
         observation, _, terminated, _, _ = env.step(env.action_masks().argmax())
         if not terminated:
-            faces[OBSERVATION.facts(observation, env.variant)["die"]] += 1
-    assert set(faces) == set(range(1, 7))
+            numbers[OBSERVATION.facts(observation, env.variant)["die"]] += 1
+    assert set(numbers) == set(range(1, 7))
 
 
 def test_dice_alone_leave_the_cards_to_chance():

@@ -1,4 +1,4 @@
-"""The OpenSpiel face: its own checkers, its algorithms, and random games against the engine."""
+"""The OpenSpiel API: its own checkers, its algorithms, and random games against the engine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from open_spiel.integration_tests import api_test  # noqa: E402
 from open_spiel.python import rl_environment  # noqa: E402
 from open_spiel.python.algorithms import ismcts, mcts  # noqa: E402
 
-from alles_kaese_env.envs import open_spiel as face  # noqa: E402
+from alles_kaese_env.envs import open_spiel  # noqa: E402
 from apis.helpers import VARIANTS  # noqa: E402
 
 TINY = "python_alles_kaese(traps=1 1,copies=2 2,row_size=2,trap_limit=1)"
@@ -36,7 +36,7 @@ GAMES = 200  # for each number of players
 
 
 def load(players):
-    return pyspiel.load_game(f"{face.SHORT_NAME}(players={players})")
+    return pyspiel.load_game(f"{open_spiel.SHORT_NAME}(players={players})")
 
 
 def choose(state, rng):
@@ -133,14 +133,14 @@ def test_random_sim(players, sims):
 
 @pytest.mark.parametrize("fields", VARIANTS.values(), ids=VARIANTS.keys())
 def test_random_sim_of_variants(fields):
-    game = pyspiel.load_game(face.SHORT_NAME, face.parameters_of(Variant(**fields)))
+    game = pyspiel.load_game(open_spiel.SHORT_NAME, open_spiel.parameters_of(Variant(**fields)))
     pyspiel.random_sim_test(game, num_sims=2, serialize=True, verbose=False)
 
 
 @pytest.mark.parametrize("players", PLAYERS)
 def test_api_on_some_states(players):
     class Checks(api_test.EnforceAPIOnPartialTreeBase):
-        game, game_name = load(players), face.SHORT_NAME
+        game, game_name = load(players), open_spiel.SHORT_NAME
 
     run_checks(Checks)
 
@@ -182,7 +182,7 @@ def test_number_of_players_and_bounds(players):
 @pytest.mark.parametrize("fields", VARIANTS.values(), ids=VARIANTS.keys())
 def test_parameters_survive_the_string(fields):
     variant = Variant(**fields)
-    game = pyspiel.load_game(face.SHORT_NAME, face.parameters_of(variant))
+    game = pyspiel.load_game(open_spiel.SHORT_NAME, open_spiel.parameters_of(variant))
     assert game.variant == variant
     for again in (pyspiel.load_game(str(game)), pickle.loads(pickle.dumps(game))):
         assert again.variant == variant
@@ -202,7 +202,7 @@ def test_parameters_survive_the_string(fields):
 )
 def test_a_wrong_parameter_is_named(parameters, word):
     with pytest.raises((ValueError, pyspiel.SpielError), match=word):
-        pyspiel.load_game(f"{face.SHORT_NAME}({parameters})")
+        pyspiel.load_game(f"{open_spiel.SHORT_NAME}({parameters})")
 
 
 @pytest.mark.parametrize("players", PLAYERS)

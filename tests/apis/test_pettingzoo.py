@@ -1,4 +1,4 @@
-"""The PettingZoo face: `alles_kaese_v0.env`, with PettingZoo's wrappers, and `raw_env`."""
+"""The PettingZoo API: `alles_kaese_v0.env`, with PettingZoo's wrappers, and `raw_env`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stable-baselines3 face: `AllesKaeseVecEnv`, and the single environment in its VecEnvs."""
+"""The stable-baselines3 API: `AllesKaeseVecEnv`, and the single environment in its VecEnvs."""
 
 from __future__ import annotations
 
@@ -767,8 +767,8 @@ def test_joined_games_share_their_opponents():
     venv.set_opponents([FirstLegal()], [1.0])
     venv.seed(seed)
     venv.reset()
-    for part in venv.parts:
-        assert [type(agent) for agent in part.games._agents] == [FirstLegal]
+    for games in venv._batches:
+        assert [type(agent) for agent in games._agents] == [FirstLegal]
 
 
 def test_nothing_cannot_be_joined():

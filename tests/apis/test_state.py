@@ -1,4 +1,4 @@
-"""Every face can be saved in mid-game and goes on identically; what is no state is refused."""
+"""Every API can be saved in mid-game and goes on identically; what is no state is refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv, JoinedVecEnv
 from alles_kaese_env.state import load_state, save_state
 from apis.helpers import Gambler, assert_same, pick, picks, state_of
 
-# --- The faces, each with what it shows of a step ----------------------------------------------
+# --- The APIs, each with what it shows of a step -----------------------------------------------
 
 
 class Single:
@@ -100,7 +100,7 @@ class Batch:
         self.env.set_state(state)
 
 
-FACES = {
+APIS = {
     "batch": Batch,
     "gymnasium": Single,
     "gymnasium, drawing opponents": lambda seed: Single(seed, opponents=Gambler()),
@@ -113,12 +113,12 @@ FACES = {
     "sb3, drawing opponents": lambda seed: StableBaselines(seed, opponents=Gambler()),
     "sb3, joined": Joined,
 }
-for_all_faces = pytest.mark.parametrize("make", FACES.values(), ids=FACES)
+for_all_apis = pytest.mark.parametrize("make", APIS.values(), ids=APIS)
 
 
-def play(face, steps, seed=0):
+def play(api, steps, seed=0):
     rng = np.random.default_rng(seed)
-    return [face.step(rng) for _ in range(steps)]
+    return [api.step(rng) for _ in range(steps)]
 
 
 # --- Saving and restoring ----------------------------------------------------------------------
@@ -136,33 +136,33 @@ ROUTES = {
 }
 
 
-@for_all_faces
+@for_all_apis
 @pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
 def test_a_restored_game_goes_on_identically(make, route, tmp_path):
     """At several moments, episodes that have just ended among them; the original stays."""
     for steps in (0, 1, 7, 24, 61):
-        face, other = make(seed=1), make(seed=2)
-        play(face, steps)
-        before = copy.deepcopy(face)
-        state = face.env.get_state()
-        its_own = play(face, 40, seed=3)
+        api, other = make(seed=1), make(seed=2)
+        play(api, steps)
+        before = copy.deepcopy(api)
+        state = api.env.get_state()
+        its_own = play(api, 40, seed=3)
         other.set_state(route(state, tmp_path))
-        if isinstance(face, Single):  # whether its episode has ended is what the caller knows
+        if isinstance(api, Single):  # whether its episode has ended is what the caller knows
             other.last = before.last
         assert_same(play(other, 40, seed=3), its_own)
         assert_same(before.env.get_state(), state)
 
 
-@for_all_faces
+@for_all_apis
 def test_a_state_is_neither_changed_by_the_games_nor_the_other_way_round(make):
-    face = make(seed=1)
-    play(face, 5)
-    state = face.env.get_state()
+    api = make(seed=1)
+    play(api, 5)
+    state = api.env.get_state()
     kept = copy.deepcopy(state)
-    play(face, 20)
+    play(api, 20)
     assert_same(state, kept)
-    face.set_state(state)
-    play(face, 20)
+    api.set_state(state)
+    play(api, 20)
     assert_same(state, kept)
 
 
@@ -243,49 +243,49 @@ def refusal_of(env, state):
 NONSENSE = [None, "nonsense", -1, 2**70, float("nan"), {}, [], np.zeros(3), np.array("text")]
 
 
-@for_all_faces
+@for_all_apis
 def test_whatever_is_no_state_is_refused_in_one_line_and_changes_nothing(make):
     """Nonsense in the place of every part, parts left out, and something else altogether."""
-    face = make(seed=1)
-    play(face, 9)
-    state = face.env.get_state()
-    play(face, 3)
-    if isinstance(face, Joined):  # its parts come one after the other
-        state = face.env.get_state()
-    before = face.env.get_state()
+    api = make(seed=1)
+    play(api, 9)
+    state = api.env.get_state()
+    play(api, 3)
+    if isinstance(api, Joined):  # its parts come one after the other
+        state = api.env.get_state()
+    before = api.env.get_state()
     refused = 0
     wrong = [*NONSENSE]
     for path in paths_of(state):
         wrong += [with_part(state, path, value) for value in NONSENSE]
         wrong += [{name: part for name, part in state.items() if name != path[0]}]
     for one in wrong:
-        refusal = refusal_of(face.env, one)
+        refusal = refusal_of(api.env, one)
         if refusal is None:  # a number that says nothing, such as what a generator has left over
-            face.env.set_state(before)
+            api.env.set_state(before)
         else:
             refused += 1
             assert refusal.startswith("state")
             assert "\n" not in refusal
-        assert_same(face.env.get_state(), before)
+        assert_same(api.env.get_state(), before)
     assert refused >= 0.95 * len(wrong)
 
 
-@for_all_faces
+@for_all_apis
 @pytest.mark.parametrize("name", ["state_version", "rules_version"])
 def test_another_version_is_named(make, name):
-    face = make(seed=1)
-    state = face.env.get_state()
+    api = make(seed=1)
+    state = api.env.get_state()
     with pytest.raises(ValueError, match=rf"state has {name} 99; allowed: \d"):
-        face.env.set_state({**state, name: 99})
+        api.env.set_state({**state, name: 99})
 
 
-def test_the_state_of_another_face_is_named():
+def test_the_state_of_another_api_is_named():
     state = AllesKaeseVecEnv(1, seed=0)
     state.reset()
     env = AllesKaeseEnv()
     env.reset(seed=0)
     before = state_of(env)
-    with pytest.raises(ValueError, match="state has kind 'AllesKaeseVecEnv'; allowed: 'Single"):
+    with pytest.raises(ValueError, match="state has kind 'GamesVecEnv'; allowed: 'Single"):
         env.set_state(state.get_state())
     assert state_of(env) == before
 

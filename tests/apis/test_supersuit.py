@@ -1,4 +1,4 @@
-"""SuperSuit over the Gymnasium and PettingZoo faces: the conversions that take a mask along."""
+"""SuperSuit over the Gymnasium and PettingZoo APIs: the conversions that take a mask along."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tianshou over the PettingZoo face, by its own `PettingZooEnv`: no adapter of ours is needed."""
+"""tianshou over the PettingZoo API, by its own `PettingZooEnv`: no adapter of ours is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TorchRL over the PettingZoo face, by its own `PettingZooWrapper` as it is."""
+"""TorchRL over the PettingZoo API, by its own `PettingZooWrapper` as it is."""
 
 from __future__ import annotations
 
