@@ -24,6 +24,7 @@ from ray.rllib.execution.rollout_ops import synchronous_parallel_sample
 
 from agents.ppo.options import Config
 from agents.ppo.rllib import algorithm_config, steps_of
+from alles_kaese_env.command_line import Parser
 
 MEMORY = 200_000_000  # bytes of each node for what goes from process to process
 
@@ -79,8 +80,10 @@ def play(algorithm: Algorithm) -> float:
 
 def main() -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    parser = Parser(
+        prog="python benchmarks/cluster.py",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--runners", nargs="+", type=int, default=[0, 1, 2], help="0: the learner")
     parser.add_argument("--num-envs", type=int, default=64, help="games, shared by the runners")

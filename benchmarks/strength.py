@@ -32,6 +32,7 @@ from agents.arena.matches import win_share
 from agents.ppo.options import Config
 from agents.ppo.sb3 import new_model, use_threads
 from agents.ppo.self_play import SelfPlay, games_of
+from alles_kaese_env.command_line import Parser
 
 GAMES = 20_000
 OPPONENT = "heuristic"
@@ -132,8 +133,10 @@ def strengths(
 
 def main() -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    parser = Parser(
+        prog="python benchmarks/strength.py",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--minutes", nargs="+", type=float, default=[5, 15])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])

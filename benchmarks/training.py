@@ -29,6 +29,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from agents.ppo.options import Config
 from agents.ppo.sb3 import new_model, use_threads
 from agents.ppo.self_play import SelfPlay, games_of
+from alles_kaese_env.command_line import Parser
 
 PARTS = ("environment", "opponents", "policy forward", "update")
 
@@ -124,8 +125,10 @@ def default_sb3(num_players: int, threads: int, steps: int) -> Run:
 
 def main() -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    parser = Parser(
+        prog="python benchmarks/training.py",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     default = Config()
     parser.add_argument("--num-envs", nargs="+", type=int, default=[default.num_envs])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections import defaultdict
@@ -13,6 +12,7 @@ from typing import Any
 from agents.arena.matches import Score, ratings
 from agents.ppo.options import options_table
 from alles_kaese_env import OBSERVATION
+from alles_kaese_env.command_line import Parser
 
 DOCS = Path(__file__).parent
 
@@ -101,7 +101,7 @@ def good_play_page() -> str:
     names = list(answers)
     players = [name for name in names if "seats" in answers[name]]
     command = (
-        f"python -m good_play --agents {' '.join(names)} "
+        f"python benchmarks/good_play.py --agents {' '.join(names)} "
         f"--num-players {data['num_players']} --games {data['games']} --out docs/good_play"
     )
     worth = [
@@ -247,7 +247,7 @@ PAGES = {
 
 def main() -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Parser(prog="python docs/generate.py", description=__doc__)
     parser.add_argument("--check", action="store_true", help="only say which pages are stale")
     is_check = parser.parse_args().check
     stale = [

@@ -21,6 +21,7 @@ SMALL = {  # library, arguments, and what the example prints at its end
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SMALL)
 def test_an_example_runs(name, tmp_path):
     library, arguments, printed = SMALL[name]

@@ -6,11 +6,9 @@ import ast
 import csv
 import json
 import math
-import os
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import asdict
@@ -562,19 +560,6 @@ def test_a_speed_that_falls_by_half_is_said_once(monkeypatch):
         warnings.append(speed.warning(steps))
     assert [number for number, line in enumerate(warnings) if line] == [7]
     assert warnings[7].startswith("Slower: 2 steps/s in the last minute, 5 in the first; ")
-
-
-@pytest.mark.parametrize("encoding", ["ascii", "cp932", "cp1252", "utf-8"])
-def test_help_is_shown_in_every_encoding(encoding):
-    done = subprocess.run(
-        [sys.executable, "train.py", "--help"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding},
-        capture_output=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert "--total-steps" in done.stdout.decode(encoding)
 
 
 IN_ENCODING = """
