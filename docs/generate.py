@@ -253,13 +253,13 @@ def main() -> int:
     stale = [
         name
         for name, page in PAGES.items()
-        if not (DOCS / name).exists() or (DOCS / name).read_text() != page()
+        if not (DOCS / name).exists() or (DOCS / name).read_text(encoding="utf-8") != page()
     ]
     for name in stale:
         if is_check:
             print(f"docs/{name} is stale; write it with: python docs/generate.py")
         else:
-            (DOCS / name).write_text(PAGES[name]())
+            (DOCS / name).write_text(PAGES[name](), encoding="utf-8")
     return int(is_check and bool(stale))
 
 

@@ -100,7 +100,7 @@ def test_built_checked_and_played_without_the_checkout(tmp_path):
     found = run(python, "-W", "error", "probe.py", cwd=tmp_path)
     assert Path(found.strip()).is_relative_to(tmp_path / "venv")
     (tmp_path / "named.py").write_text(NAMED)
-    assert "cannot be imported" in run(python, "named.py", cwd=tmp_path)
+    assert "makes no agent here" in run(python, "named.py", cwd=tmp_path)
 
 
 @pytest.mark.long

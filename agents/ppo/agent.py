@@ -225,14 +225,16 @@ class PPOAgent:
         """Write the weights and, beside them, the metadata; each file whole or not at all."""
         path = Path(file)  # comes last: where it is, the metadata are
         with replacing(path.with_suffix(".json")) as temporary:
-            temporary.write_text(json.dumps({**self.metadata, **versions()}, indent=2) + "\n")
+            temporary.write_text(
+                json.dumps({**self.metadata, **versions()}, indent=2) + "\n", encoding="utf-8"
+            )
         with replacing(path) as temporary, open(temporary, "wb") as stream:
             np.savez(stream, allow_pickle=False, **self.network.weights)
 
 
 def read_metadata(file: Path) -> dict[str, Any]:
     """The JSON object in a file; `ValueError` if it holds something else."""
-    data = json.loads(file.read_text())
+    data = json.loads(file.read_text(encoding="utf-8"))
     if not isinstance(data, dict):
         raise ValueError(f"{file.name} holds no JSON object")
     return data

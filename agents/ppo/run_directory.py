@@ -232,7 +232,9 @@ class RunDirectory:
     def steps(self) -> int:
         """Decisions that the saved policy has learned from; 0 if nothing can be read."""
         with suppress(OSError, ValueError, KeyError, TypeError):
-            return int(json.loads(self.policy.with_suffix(".json").read_text())["steps"])
+            return int(
+                json.loads(self.policy.with_suffix(".json").read_text(encoding="utf-8"))["steps"]
+            )
         return 0
 
     # --- Evaluations and report ----------------------------------------------------------------
@@ -250,7 +252,10 @@ class RunDirectory:
 
     def write_evaluations(self, rows: Sequence[dict[str, str]]) -> None:
         """Replace ``evaluations.csv``, so that it always holds whole evaluations."""
-        with replacing(self.evaluations) as file, open(file, "w", newline="") as stream:
+        with (
+            replacing(self.evaluations) as file,
+            open(file, "w", newline="", encoding="utf-8") as stream,
+        ):
             writer = csv.DictWriter(stream, EVALUATION_FIELDS)
             writer.writeheader()
             writer.writerows(rows)

@@ -261,7 +261,7 @@ def in_pty(arguments, keys, tmp_path):
     return code, output.decode(errors="replace"), before == after
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.posix
 def test_ctrl_c_saves_the_game_and_leaves_the_terminal_in_order(tmp_path):
     pytest.importorskip("textual", reason="needs the extra play")
     path = tmp_path / "game.json"
@@ -280,7 +280,7 @@ def test_ctrl_c_saves_the_game_and_leaves_the_terminal_in_order(tmp_path):
     assert len(replay.turns) >= 1
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.posix
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "cp932", "utf-8"])
 def test_no_encoding_of_a_terminal_stops_the_viewer(encoding, tmp_path, monkeypatch):
     pytest.importorskip("textual", reason="needs the extra play")

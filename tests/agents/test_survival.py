@@ -181,6 +181,7 @@ def test_of_two_runs_that_begin_at_once_one_is_refused(tmp_path, capsys, monkeyp
         assert not (tmp_path / "run" / "config.json").exists()
 
 
+@pytest.mark.posix
 def test_the_lock_of_a_killed_run_is_no_lock(run):
     process = os.fork()
     if not process:
@@ -207,6 +208,7 @@ sys.exit(command.main(sys.argv[1:]))
 """
 
 
+@pytest.mark.posix
 def test_a_full_disk_ends_a_run_in_one_line_and_breaks_no_file(run):
     before = (run / MODEL).read_bytes()
     arguments = ["--resume", str(run), "--total-steps", str(6 * STEPS)]
@@ -304,7 +306,7 @@ def killed(directory, kills):
     return [json.loads(line) for line in process.stdout.splitlines()]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.posix
 @pytest.mark.parametrize("kills", [5, pytest.param(200, marks=pytest.mark.long)])
 def test_kill_9_at_any_moment_leaves_a_good_checkpoint(tmp_path, kills):
     """Checked after each kill; no kill throws a run back behind what it had saved."""

@@ -10,8 +10,6 @@ import pytest
 
 from alles_kaese_env.files import checked_output, replacing
 
-POSIX = pytest.mark.skipif(sys.platform == "win32", reason="devices and links of POSIX")
-
 
 def write(path, words="new"):
     with replacing(path) as temporary:
@@ -29,7 +27,7 @@ def test_a_file_is_replaced_only_when_the_block_ends_well(tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["out.json"]
 
 
-@POSIX
+@pytest.mark.posix
 def test_a_file_keeps_its_mode(tmp_path):
     path = tmp_path / "private.json"
     path.touch(0o600)
@@ -37,7 +35,7 @@ def test_a_file_keeps_its_mode(tmp_path):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-@POSIX
+@pytest.mark.posix
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_link_stays_and_its_target_is_replaced(is_there, tmp_path):
     (tmp_path / "far").mkdir()
@@ -52,7 +50,7 @@ def test_a_link_stays_and_its_target_is_replaced(is_there, tmp_path):
     assert [one.name for one in target.parent.iterdir()] == ["target.json"]
 
 
-@POSIX
+@pytest.mark.posix
 def test_a_fifo_is_written_into(tmp_path):
     path, read = tmp_path / "fifo", []
     os.mkfifo(path)
@@ -64,7 +62,7 @@ def test_a_fifo_is_written_into(tmp_path):
     assert path.is_fifo()
 
 
-@POSIX
+@pytest.mark.posix
 @pytest.mark.parametrize("path", ["/dev/null", "/dev/stdout", "/dev/fd/1"])
 def test_devices_and_streams_are_written_into(path, tmp_path):
     """The standard output is a file here, which its path may not be replaced by another."""

@@ -74,6 +74,7 @@ def monitored(*args, **options):
         return VecMonitor(AllesKaeseVecEnv(*args, **options))
 
 
+FORKS = [pytest.param(name, marks=pytest.mark.posix) for name in ("fork", "forkserver")]
 VEC_ENVS = {
     "ours": lambda: AllesKaeseVecEnv(4, num_players=3),
     "monitor of ours": lambda: monitored(4, num_players=3),
@@ -368,7 +369,7 @@ def test_random_games_are_those_of_the_engine(players, seat):
 
 
 @pytest.mark.usefixtures("_ran_threads")
-@pytest.mark.parametrize("start_method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("start_method", [*FORKS, "spawn"])
 def test_environments_in_other_processes_equal_those_in_this_one(start_method):
     makers = [maker(num_players=3, opponents=path_of("Hasher"), disable_env_checker=True)] * 2
     ours, theirs = DummyVecEnv(makers), SubprocVecEnv(makers, start_method=start_method)

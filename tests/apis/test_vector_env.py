@@ -653,10 +653,13 @@ def test_writing_into_returned_arrays_changes_nothing(mode):
 # --- Processes --------------------------------------------------------------------------------
 
 
+FORKS = [pytest.param(name, marks=pytest.mark.posix) for name in ("fork", "forkserver")]
+
+
 # From Python 3.12 on, a fork of a process with threads warns. No thread of ours is at work then.
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 @pytest.mark.usefixtures("_ran_threads")
-@pytest.mark.parametrize("context", [None, "fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("context", [None, *FORKS, "spawn"])
 def test_environments_in_other_processes_equal_those_in_this_one(context):
     options = {"num_players": 3, "opponents": path_of("Hasher"), "disable_env_checker": True}
     makers = [maker(**options)] * 2

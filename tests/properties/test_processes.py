@@ -218,7 +218,7 @@ print("done")
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.posix
 def test_a_process_that_used_threads_can_fork():
     """G5: children play on, with threads of their own."""
     found = start(FORK, os.environ.get("NUMBA_CACHE_DIR"))
