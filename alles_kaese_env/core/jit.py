@@ -12,7 +12,7 @@ import hashlib
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -25,7 +25,7 @@ from numba.core.caching import FunctionCache
 IS_PLAIN_PYTHON: bool = getattr(config, "DISABLE_JIT", False)
 PROJECT = ("alles_kaese_env", "agents")
 IMPORT = re.compile(
-    rf"^(?:from|import) ((?:{'|'.join(PROJECT)})[\w.]*)(?: import \(?([^)#]*))?", re.M
+    rf"^(?:from|import) ((?:{'|'.join(PROJECT)})\b[\w.]*)(?: import (\([^)]*\)|.*))?", re.M
 )
 PATIENCE = 2.0  # seconds of compilation before a person is told
 
@@ -57,8 +57,7 @@ class CompiledFiles(FunctionCache):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        file = Path(function.__code__.co_filename)
-        self._cache_file._source_stamp = digest_of(file, function.__module__)
+        self._cache_file._source_stamp = digest_of(Path(function.__code__.co_filename))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was compiled before, None if it is not there; then it is compiled anew."""
@@ -106,26 +105,23 @@ class Compiler:
 COMPILER = Compiler()
 
 
-def digest_of(file: Path, module: str) -> str:
+def digest_of(file: Path) -> str:
     """A digest of the contents of a file and of the files of the project that it depends on."""
     total = hashlib.sha256()
-    for path in sorted(dependencies(file, module)):
+    for path in sorted(dependencies(file)):
         total.update(path.name.encode() + _contents(path))
     return total.hexdigest()
 
 
-def dependencies(file: Path, module: str) -> set[Path]:
-    """The file of a module and all files of the project that it imports, directly or not."""
-    package, *parts = module.split(".")
-    roots = {package: file.resolve().parents[len(parts)]} if package in PROJECT else {}
+def dependencies(file: Path) -> set[Path]:
+    """A file and all files of the project that it imports, directly or not."""
     found: set[Path] = set()
     waiting = [file.resolve()]
     while waiting:
         path = waiting.pop()
-        if path in found or not path.is_file():
-            continue
-        found.add(path)
-        waiting.extend(_imports(path, tuple(sorted(roots.items()))))
+        if path not in found and path.is_file():
+            found.add(path)
+            waiting.extend(_imports(path))
     return found
 
 
@@ -135,22 +131,13 @@ def _contents(path: Path) -> bytes:
 
 
 @cache
-def _imports(path: Path, roots: tuple[tuple[str, Path], ...]) -> list[Path]:
-    return list(_imported_files(_contents(path).decode(), dict(roots)))
-
-
-def _imported_files(text: str, roots: dict[str, Path]) -> Iterator[Path]:
-    for module, names in IMPORT.findall(text):
-        for name in (
-            module,
-            *(f"{module}.{part.split()[0]}" for part in names.split(",") if part.split()),
-        ):
-            root = roots.get(name.partition(".")[0]) or _directory_of(name.partition(".")[0])
-            if root is not None:
-                yield root.joinpath(*name.split(".")[1:]).with_suffix(".py")
-
-
-@cache
-def _directory_of(package: str) -> Path | None:
-    module = sys.modules.get(package)
-    return None if module is None or not module.__file__ else Path(module.__file__).parent
+def _imports(path: Path) -> list[Path]:
+    """Where the modules may be that a file imports: each name can be a module or stand in one."""
+    found = []
+    for module, names in IMPORT.findall(_contents(path).decode()):
+        package, *parts = module.split(".")
+        if package in sys.modules:
+            inside = Path(str(sys.modules[package].__file__)).resolve().parent.joinpath(*parts)
+            found += [inside.with_suffix(".py")]
+            found += [inside / f"{name}.py" for name in re.findall(r"\w+", names)]
+    return found

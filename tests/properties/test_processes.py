@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import io
 import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 import alles_kaese_env
+from agents.heuristics import heuristic, reference
+from agents.search import playouts
+from alles_kaese_env.core import jit, loops, rules
 
 PACKAGE = Path(alles_kaese_env.__file__).parent
 TESTS = Path(__file__).parents[1]
@@ -180,11 +185,47 @@ def test_an_edited_file_leaves_no_stale_code(tmp_path, whole_cache):
     assert run(code, cache, package=copy) == "-7.0"
     rules.write_text(text)
     assert run(code, cache, package=copy) == "-1.0"
+    compiled = {file: file.stat().st_mtime_ns for file in files_of(cache)}
+    for file in copy.rglob("*.py"):
+        os.utime(file, (0, 0))
+    with open(copy / "viewer" / "view.py", "a") as viewer:
+        viewer.write("# nothing compiled depends on this\n")
+    assert run(code, cache, package=copy) == "-1.0"
+    assert {file: file.stat().st_mtime_ns for file in files_of(cache)} == compiled
+
+
+def test_compiled_code_depends_on_all_that_it_calls():
+    files = {path.name for path in jit.dependencies(Path(loops.__file__))}
+    assert files >= {"loops.py", "rules.py", "records.py", "observe.py", "streams.py", "vector.py"}
+    assert not files & {"view.py", "game_batch.py"}
+    assert jit.dependencies(Path(playouts.__file__)) >= {
+        Path(module.__file__) for module in (playouts, rules, reference, heuristic)
+    }
+
+
+class Terminal(io.StringIO):
+    """A stream that a person reads."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(("stream", "lines"), [(Terminal, 1), (io.StringIO, 0)])
+def test_a_person_at_a_terminal_is_told_once_that_it_compiles(stream, lines, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", stream())
+    monkeypatch.setattr(jit, "PATIENCE", 0)
+    before, compiler = set(threading.enumerate()), jit.Compiler()
+    for _ in range(2):
+        compiler.begin()
+        for timer in set(threading.enumerate()) - before:
+            timer.join()
+        compiler.end()
+    assert sys.stderr.getvalue().count("this happens once\n") == lines
 
 
 @pytest.mark.long
 def test_with_bounds_checked_no_index_is_out_of_them(tmp_path):
-    """NUMBA_BOUNDSCHECK=1: the same digest of many plies of all variants and faces."""
+    """NUMBA_BOUNDSCHECK=1: the same digest of many plies of all variants and APIs."""
     code = "from properties.trace import trace_digest; print(trace_digest())"
     checked = run(code, tmp_path, environment={"NUMBA_BOUNDSCHECK": "1"})
     assert checked == run(code, tmp_path / "plain", environment={"NUMBA_DISABLE_JIT": "1"})
