@@ -58,7 +58,7 @@ class SingleSeatGames:
         opponents: an agent for all other seats, or a sequence of num_players - 1 of them in turn
             order after the learner. An agent is "random", an import path, or an object.
         seat: the learner's seat in every game; None draws one anew for each game.
-        reward: "win" hands over the payoff (RULES P5) with the last step. "shaped" hands over
+        reward: "win" returns the payoff (RULES P5) with the last step. "shaped" returns
             the change of the lead in points, as a share of all points, and in the end what is
             missing to the payoff, so that the sum over an episode is the payoff as well (Ng,
             Harada and Russell 1999).
@@ -322,7 +322,7 @@ class SingleSeatGames:
         return agent.act(self.batch.observations[rows], self.batch.masks[rows], self.rng)
 
     def _spread_reward(self, rows: Rows) -> None:
-        """Hand over the change of the lead, and at the end what is missing to the payoff."""
+        """Reward the change of the lead, and at the end what is missing to the payoff."""
         due = np.where(self.terminated[rows], self.rewards[rows], self._lead(rows))
         self.rewards[rows] = due - self._handed_over[rows]
         self._handed_over[rows] = due

@@ -236,7 +236,7 @@ def _is_like(value: Any, pattern: Any, bits: int = 0) -> bool:
 
 
 def save_state(file: str | os.PathLike[str], state: State) -> None:
-    """Write a state of ``get_state`` to a file, whole or not at all."""
+    """Write a state of ``get_state`` to a file, atomically."""
     arrays: dict[str, npt.NDArray[Any]] = {}
     plain = json.dumps(_without_arrays(state, arrays))
     with replacing(Path(file)) as temporary, open(temporary, "wb") as stream:

@@ -78,8 +78,8 @@ def measure(name: str, model: MaskablePPO, venv: Any, steps: int, callback: Any 
     model.learn(1, callback=callback)
     watch.watch("environment", venv, "step")
     watch.watch("environment", venv, "env_method")
-    for part in getattr(venv, "parts", []):
-        watch.watch("opponents", part.games, "_choose")
+    for games in getattr(venv, "batches", []):
+        watch.watch("opponents", games, "_choose")
     watch.watch("policy forward", model.policy, "forward")
     watch.watch("policy forward", model.policy, "predict_values")
     watch.watch("update", model, "train")

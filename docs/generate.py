@@ -54,7 +54,7 @@ move with many games at once.
 This page is written by `python docs/generate.py` from `docs/leaderboard/*.json`, and those by the
 commands below.
 """
-YARDSTICK = "reference"
+BASELINE = "reference"
 
 
 def board(players: int, files: list[Path]) -> str:
@@ -80,11 +80,11 @@ def board(players: int, files: list[Path]) -> str:
         shares = " | ".join(
             with_interval(pair["share"], pair["low"], pair["high"]) if pair else "" for pair in mine
         )
-        yardstick = pairs.get((agent, YARDSTICK)) or pairs[agent, names[-1]]
-        seats = f"{min(yardstick['per_seat']):.3f} to {max(yardstick['per_seat']):.3f}"
+        against = pairs.get((agent, BASELINE)) or pairs[agent, names[-1]]
+        seats = f"{min(against['per_seat']):.3f} to {max(against['per_seat']):.3f}"
         lines.append(
-            f"| `{agent}` | {elo[agent]:.0f} | {shares} | {yardstick['third_traps']:.3f} | {seats} "
-            f"| {1000 * yardstick['seconds']:.3f} |"
+            f"| `{agent}` | {elo[agent]:.0f} | {shares} | {against['third_traps']:.3f} | {seats} "
+            f"| {1000 * against['seconds']:.3f} |"
         )
     return "\n".join(lines) + "\n"
 

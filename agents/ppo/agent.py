@@ -222,7 +222,7 @@ class PPOAgent:
         return cls(PolicyNetwork(weights), is_greedy, metadata)
 
     def save(self, file: str | os.PathLike[str]) -> None:
-        """Write the weights and, beside them, the metadata; each file whole or not at all."""
+        """Write the weights and, beside them, the metadata; each file atomically."""
         path = Path(file)  # comes last: where it is, the metadata are
         with replacing(path.with_suffix(".json")) as temporary:
             temporary.write_text(

@@ -25,7 +25,7 @@ from typing import Any
 import filelock
 
 from agents.arena.plots import evaluations_of
-from agents.ppo.agent import WEIGHTS_FILE, PPOAgent, versions
+from agents.ppo.agent import WEIGHTS_FILE, PPOAgent, read_metadata, versions
 from agents.ppo.options import Config
 from alles_kaese_env import Variant
 from alles_kaese_env.command_line import provenance
@@ -232,9 +232,7 @@ class RunDirectory:
     def steps(self) -> int:
         """Decisions that the saved policy has learned from; 0 if nothing can be read."""
         with suppress(OSError, ValueError, KeyError, TypeError):
-            return int(
-                json.loads(self.policy.with_suffix(".json").read_text(encoding="utf-8"))["steps"]
-            )
+            return int(read_metadata(self.policy.with_suffix(".json"))["steps"])
         return 0
 
     # --- Evaluations and report ----------------------------------------------------------------

@@ -44,7 +44,7 @@ class GamesVecEnv(VecEnv):
     """
 
     def __init__(self, batches: Sequence[SingleSeatGames]) -> None:
-        self._batches = list(batches)
+        self.batches = list(batches)
         self._every = [np.arange(len(games.seats), dtype=np.int64) for games in batches]
         ends = np.cumsum([len(rows) for rows in self._every]).tolist()
         self._parts = [
@@ -62,13 +62,13 @@ class GamesVecEnv(VecEnv):
         Neighbouring seeds share no stream, unlike those of `make_vec_env`.
         """
         number = as_seed(seed)
-        for games, own in zip(self._batches, self._seeds_of_batches(number), strict=True):
+        for games, own in zip(self.batches, self._seeds_of_batches(number), strict=True):
             games.seed(streams_of(own, len(games.seats)), agent_generator(own))
         return [number] * self.num_envs
 
     def reset(self) -> npt.NDArray[np.float32]:
         """Begin new games; observations (B, 253) float32."""
-        for games, rows in zip(self._batches, self._every, strict=True):
+        for games, rows in zip(self.batches, self._every, strict=True):
             games.deal(rows)
         self._returns[:] = 0
         self._lengths[:] = 0
@@ -80,7 +80,7 @@ class GamesVecEnv(VecEnv):
 
     def step_wait(self) -> Step:
         """Carry the actions out: observations (B, 253), rewards (B,), dones (B,), infos."""
-        batches = self._batches
+        batches = self.batches
         for games, part, rows in zip(batches, self._parts, self._every, strict=True):
             games.step(self._actions[part], rows)
         rewards = np.concatenate([games.rewards for games in batches])
@@ -95,7 +95,7 @@ class GamesVecEnv(VecEnv):
 
     def _begin_anew(self, ended: npt.NDArray[np.int64], infos: list[Info]) -> None:
         """Complete the infos of the episodes that have just ended, and deal new games."""
-        batches = self._batches
+        batches = self.batches
         last = np.concatenate([games.batch.observations[games.terminated] for games in batches])
         returns, lengths = self._returns[ended].tolist(), self._lengths[ended].tolist()
         for k, row in enumerate(ended.tolist()):
@@ -108,9 +108,9 @@ class GamesVecEnv(VecEnv):
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """The legal actions of all games, (B, 18) bool."""
-        for games in self._batches:
+        for games in self.batches:
             games.check_begun()
-        return np.concatenate([games.batch.masks for games in self._batches])
+        return np.concatenate([games.batch.masks for games in self.batches])
 
     def close(self) -> None:
         """Nothing to close."""
@@ -143,7 +143,7 @@ class GamesVecEnv(VecEnv):
         """
         return make_state(
             "GamesVecEnv",
-            batches=[games.get_state() for games in self._batches],
+            batches=[games.get_state() for games in self.batches],
             returns=self._returns.copy(),
             lengths=self._lengths.copy(),
         )
@@ -158,10 +158,10 @@ class GamesVecEnv(VecEnv):
         open_state(state, "GamesVecEnv", ("batches", "returns", "lengths"))
         returns = checked_array(state, "returns", self._returns, -2, 2)
         lengths = checked_array(state, "lengths", self._lengths, 0, 2**16)
-        states, number = state["batches"], len(self._batches)
+        states, number = state["batches"], len(self.batches)
         if not isinstance(states, list) or len(states) != number:
             raise ValueError(f"state has batches {states!r:.100}; allowed: a list of {number}")
-        for games, one in zip(self._batches, states, strict=True):
+        for games, one in zip(self.batches, states, strict=True):
             games.set_state(one)
         self._returns[:] = returns
         self._lengths[:] = lengths
@@ -171,14 +171,14 @@ class GamesVecEnv(VecEnv):
         self, opponents: Sequence[Opponent], weights: Sequence[float] | None = None
     ) -> None:
         """Change who plays from the next deals on, see `SingleSeatGames.set_opponents`."""
-        for games in self._batches:
+        for games in self.batches:
             games.set_opponents(opponents, weights)
 
     def _seeds_of_batches(self, seed: int | None) -> list[int | None]:
         return [seed]
 
     def _observations(self) -> npt.NDArray[np.float32]:
-        return np.concatenate([games.batch.observations for games in self._batches])
+        return np.concatenate([games.batch.observations for games in self.batches])
 
     def _rows_of(self, indices: Any) -> list[int]:
         rows: Iterable[int] = self._get_indices(indices)
@@ -249,4 +249,4 @@ class JoinedVecEnv(GamesVecEnv):
         super().__init__([part.games for part in parts])
 
     def _seeds_of_batches(self, seed: int | None) -> list[int | None]:
-        return list(streams_of(seed, len(self._batches)).tolist())
+        return list(streams_of(seed, len(self.batches)).tolist())

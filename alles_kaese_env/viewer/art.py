@@ -127,7 +127,7 @@ class Pen:
         pygame.draw.circle(self.big, color, (x * unit, y * unit), radius * unit)
 
     def line(self, ends: tuple[Point, Point], width: float, color: Color) -> None:
-        """A straight line."""
+        """A line from one point to another."""
         start, end = self._scaled(ends)
         pygame.draw.line(self.big, color, start, end, round(width * self.unit))
 

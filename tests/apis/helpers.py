@@ -17,6 +17,7 @@ from typing import Any
 import cloudpickle
 import gymnasium as gym
 import numpy as np
+import pytest
 
 import alles_kaese_env
 from alles_kaese_env import (
@@ -32,6 +33,8 @@ from alles_kaese_env import (
 )
 
 PACKAGE = Path(alles_kaese_env.__file__).parent
+# Start methods of processes that Windows lacks.
+FORKS = [pytest.param(name, marks=pytest.mark.posix) for name in ("fork", "forkserver")]
 KINDS = {PEEK: "peek", TAKE: "take", DISCARD: "discard"}
 GAMES_A_SEAT = 50  # 1,000 games of all seats at tables for 2 to 6
 SEATS_AT_TABLE = [(players, seat) for players in range(2, 7) for seat in range(players)]

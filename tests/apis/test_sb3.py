@@ -38,6 +38,7 @@ from alles_kaese_env.seeding import streams_of
 from apis.helpers import (
     BAD_SEEDS,
     COPIES,
+    FORKS,
     GAMES_A_SEAT,
     GOOD_SEEDS,
     SEATS_AT_TABLE,
@@ -74,7 +75,6 @@ def monitored(*args, **options):
         return VecMonitor(AllesKaeseVecEnv(*args, **options))
 
 
-FORKS = [pytest.param(name, marks=pytest.mark.posix) for name in ("fork", "forkserver")]
 VEC_ENVS = {
     "ours": lambda: AllesKaeseVecEnv(4, num_players=3),
     "monitor of ours": lambda: monitored(4, num_players=3),
@@ -768,7 +768,7 @@ def test_joined_games_share_their_opponents():
     venv.set_opponents([FirstLegal()], [1.0])
     venv.seed(seed)
     venv.reset()
-    for games in venv._batches:
+    for games in venv.batches:
         assert [type(agent) for agent in games._agents] == [FirstLegal]
 
 

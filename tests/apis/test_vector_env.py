@@ -22,6 +22,7 @@ from alles_kaese_env import (
 from apis.helpers import (
     BAD_SEEDS,
     COPIES,
+    FORKS,
     GAMES_A_SEAT,
     GOOD_SEEDS,
     SEATS_AT_TABLE,
@@ -651,9 +652,6 @@ def test_writing_into_returned_arrays_changes_nothing(mode):
 
 
 # --- Processes --------------------------------------------------------------------------------
-
-
-FORKS = [pytest.param(name, marks=pytest.mark.posix) for name in ("fork", "forkserver")]
 
 
 # From Python 3.12 on, a fork of a process with threads warns. No thread of ours is at work then.
