@@ -7,13 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alles_kaese_env.core.records import (
-    DISCARD,
-    MAX_SLOTS,
-    NUM_ACTIONS,
-    PEEK,
-    TAKE,
-)
+from alles_kaese_env.core.records import DISCARD, MAX_SLOTS, NUM_ACTIONS, PEEK, TAKE
 from alles_kaese_env.variant import whole_number
 
 KINDS = {PEEK: "peek", TAKE: "take", DISCARD: "discard"}

@@ -26,17 +26,8 @@ from alles_kaese_env.core.loops import (
     step_games,
     try_games,
 )
-from alles_kaese_env.core.observe import (
-    OBSERVATION_RECORD,
-    OBSERVATION_SIZE,
-)
-from alles_kaese_env.core.records import (
-    DECISION,
-    GAME,
-    MASK,
-    NUM_ACTIONS,
-    STREAM,
-)
+from alles_kaese_env.core.observe import OBSERVATION_RECORD, OBSERVATION_SIZE
+from alles_kaese_env.core.records import DECISION, GAME, MASK, NUM_ACTIONS, STREAM
 from alles_kaese_env.replay.game import Perspective, Replay, short_names
 from alles_kaese_env.replay.recorder import Recorder
 from alles_kaese_env.scripted import ScriptedDeal

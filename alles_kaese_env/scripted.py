@@ -9,11 +9,7 @@ from typing import Any
 import numpy as np
 
 from alles_kaese_env.actions import decode_action
-from alles_kaese_env.core.records import (
-    CARD,
-    DIE,
-    PEEK,
-)
+from alles_kaese_env.core.records import CARD, DIE, PEEK
 from alles_kaese_env.variant import Variant, whole_number
 
 

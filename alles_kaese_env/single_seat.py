@@ -11,17 +11,8 @@ import numpy.typing as npt
 
 from alles_kaese_env.actions import as_whole_numbers
 from alles_kaese_env.agent import Agent, Opponent, load_agent
-from alles_kaese_env.core.loops import (
-    Episodes,
-    draw_seats,
-    play_random,
-    reward_games,
-    step_seats,
-)
-from alles_kaese_env.core.records import (
-    DECISION,
-    OVER,
-)
+from alles_kaese_env.core.loops import Episodes, draw_seats, play_random, reward_games, step_seats
+from alles_kaese_env.core.records import DECISION, OVER
 from alles_kaese_env.game_batch import GameBatch, Rows
 from alles_kaese_env.scripted import ScriptedDeal
 from alles_kaese_env.seeding import agent_generator

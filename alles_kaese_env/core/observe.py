@@ -16,10 +16,7 @@ from alles_kaese_env.core.records import (
     OVER,
     record,
 )
-from alles_kaese_env.core.rules import (
-    matching_slots,
-    seat_after,
-)
+from alles_kaese_env.core.rules import matching_slots, seat_after
 from alles_kaese_env.core.vector import (
     EACH_BYTE,
     bits_of_bytes,

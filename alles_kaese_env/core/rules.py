@@ -28,14 +28,8 @@ from alles_kaese_env.core.records import (
     TRAP,
     UNSEEN,
 )
-from alles_kaese_env.core.streams import (
-    random_below,
-)
-from alles_kaese_env.core.vector import (
-    NTH_BIT,
-    equal_bytes,
-    pack_bytes,
-)
+from alles_kaese_env.core.streams import random_below
+from alles_kaese_env.core.vector import NTH_BIT, equal_bytes, pack_bytes
 
 # --- Actions -------------------------------------------------------------------------------
 

@@ -8,18 +8,9 @@ import numpy as np
 import pytest
 
 from alles_kaese_env import GameBatch, Variant
-from alles_kaese_env.core.loops import (
-    act_games,
-    chance_games,
-    clear_games,
-)
-from alles_kaese_env.core.records import (
-    DECISION,
-)
-from alles_kaese_env.core.rules import (
-    chance_weight,
-    num_chance_outcomes,
-)
+from alles_kaese_env.core.loops import act_games, chance_games, clear_games
+from alles_kaese_env.core.records import DECISION
+from alles_kaese_env.core.rules import chance_weight, num_chance_outcomes
 
 pyspiel = pytest.importorskip("pyspiel", reason="OpenSpiel is not installed (extra openspiel)")
 

@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 
 from alles_kaese_env import GameBatch, Variant
-from alles_kaese_env.core.loops import (
-    act_games,
-    chance_games,
-    clear_games,
-    sample_games,
-)
+from alles_kaese_env.core.loops import act_games, chance_games, clear_games, sample_games
 from alles_kaese_env.core.records import (
     CARD,
     DECISION,
@@ -21,11 +16,7 @@ from alles_kaese_env.core.records import (
     OVER,
     STREAM,
 )
-from alles_kaese_env.core.rules import (
-    chance_weight,
-    legal_actions,
-    num_chance_outcomes,
-)
+from alles_kaese_env.core.rules import chance_weight, legal_actions, num_chance_outcomes
 from alles_kaese_env.game_batch import as_records
 
 CHANCE = (CARD, DIE, FRONT)
