@@ -1,4 +1,4 @@
-"""From seeds to the streams that the engine draws from, one a game."""
+"""From seeds to random streams, one for each game."""
 
 from __future__ import annotations
 
@@ -15,11 +15,7 @@ MAX_SEED = 2**64 - 1
 
 
 def as_seed(seed: Any) -> int | None:
-    """`seed` as an int from 0 to 2^64 - 1, or None.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """`seed` as an int from 0 to 2^64 - 1, or None; else `ValueError`."""
     if seed is None:
         return None
     try:

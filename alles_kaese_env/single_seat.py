@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from alles_kaese_env.actions import as_whole_numbers
 from alles_kaese_env.agent import Agent, Opponent, load_agent
-from alles_kaese_env.core.loops import Episodes, draw_seats, play_random, reward_games, step_seats
+from alles_kaese_env.core.loops import draw_seats, play_random, reward_games, step_seats
 from alles_kaese_env.core.records import DECISION, OVER
 from alles_kaese_env.game_batch import GameBatch, Rows
 from alles_kaese_env.scripted import ScriptedDeal
@@ -33,7 +33,7 @@ SAVED = {  # the arrays of a state, by their attributes
     "rewards": "rewards",
     "terminated": "terminated",
     "illegal": "illegal",
-    "handed_over": "_handed_over",
+    "handed_over": "_rewarded",
     "assigned": "_assigned",
 }
 BOUNDS = {"rewards": (-2, 2), "handed_over": (-1, 1), "terminated": (0, 1), "illegal": (0, 1)}
@@ -49,9 +49,9 @@ class SingleSeatGames:
         opponents: an agent for all other seats, or a sequence of num_players - 1 of them in turn
             order after the learner. An agent is "random", an import path, or an object.
         seat: the learner's seat in every game; None draws one anew for each game.
-        reward: "win" hands over the payoff (RULES P5) with the last step. "shaped" hands over
-            the change of the lead in points, as a share of all points, and in the end what is
-            missing to the payoff, so that the sum over an episode is the payoff as well (Ng,
+        reward: "win" is the payoff (RULES P5) with the last step. "shaped" is the change of the
+            lead in points, as a share of all points, and at the end what is missing from the
+            payoff, so that the sum over an episode is the payoff as well (Ng,
             Harada and Russell 1999).
         on_illegal: an illegal action of the learner ends its episode with the payoff of a lost
             game ("forfeit"), or raises ("raise"). The game is not changed by it.
@@ -85,11 +85,11 @@ class SingleSeatGames:
         self.illegal = self.batch.illegal
         self.rewards = np.zeros(num_games, np.float32)
         self.terminated = np.zeros(num_games, bool)
-        self._episodes = tuple(Episodes(self.illegal, self.rewards, self.terminated))
+        self._episodes = (self.illegal, self.rewards, self.terminated)
         self.rng = agent_generator(None)
         self.playing = np.zeros(num_games, bool)
         self._is_learners_view = False  # what the batch shows
-        self._handed_over = np.zeros(num_games, np.float32)
+        self._rewarded = np.zeros(num_games, np.float32)
         self._agents: list[Agent | None] = []
         self._assigned = np.zeros((num_games, players), np.int64)  # places in _agents, by seat
         self._first_new = 0  # the opponents of new games stand in _agents from here on
@@ -148,7 +148,7 @@ class SingleSeatGames:
                 f"seat is {self.seat}; allowed: one that gets a turn, "
                 f"which it did not in {MOST_DEALS} games of {self.batch.variant}"
             )
-        self._handed_over[rows] = 0
+        self._rewarded[rows] = 0
         self.rewards[rows] = 0
         self.terminated[rows] = False
         self.illegal[rows] = False
@@ -313,10 +313,10 @@ class SingleSeatGames:
         return agent.act(self.batch.observations[rows], self.batch.masks[rows], self.rng)
 
     def _spread_reward(self, rows: Rows) -> None:
-        """Hand over the change of the lead, and at the end what is missing to the payoff."""
+        """Reward the change of the lead, and at the end what is missing from the payoff."""
         due = np.where(self.terminated[rows], self.rewards[rows], self._lead(rows))
-        self.rewards[rows] = due - self._handed_over[rows]
-        self._handed_over[rows] = due
+        self.rewards[rows] = due - self._rewarded[rows]
+        self._rewarded[rows] = due
 
     def _lead(self, rows: Rows) -> npt.NDArray[np.float32]:
         """Points ahead of the mean of the others, as a share of all points."""
