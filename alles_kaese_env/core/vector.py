@@ -118,6 +118,20 @@ def _emit_scale(builder, word, scales, target):
     _store(builder, builder.fmul(builder.uitofp(_lanes(builder, word), FLOATS), factors), target)
 
 
+def _emit_divide(builder, word, divisors, target):
+    below = _lanes(builder, divisors)
+    is_zero = builder.icmp_unsigned("==", below, below.type(None))
+    below = builder.select(is_zero, ir.Constant(below.type, [1] * WORD_BYTES), below)
+    above = builder.uitofp(_lanes(builder, word), FLOATS)
+    _store(builder, builder.fdiv(above, builder.uitofp(below, FLOATS)), target)
+
+
+def _emit_equal(builder, word, number):
+    repeated = builder.mul(number, ir.Constant(WORD, EACH_BYTE))
+    is_equal = builder.icmp_unsigned("==", _lanes(builder, word), _lanes(builder, repeated))
+    return builder.zext(builder.bitcast(is_equal, ir.IntType(WORD_BYTES)), WORD)
+
+
 def _emit_spread(builder, bits, target, count):
     number = count.constant
     # All 64 at first: LLVM cannot spread 18 bits on processors without AVX-512.
@@ -147,7 +161,7 @@ def pack_bytes(source, start):
     return _word_of(source[start : start + WORD_BYTES])
 
 
-@jit
+@emitted_by(_emit_equal, returns=types.int64)
 def equal_bytes(word, number):
     """Bit k is set where byte k of the word is this number."""
     bits = 0
@@ -188,12 +202,11 @@ def scale_bytes(word, scales, target):
         target[k] = np.float32(byte) * scales[k]
 
 
-@jit
+@emitted_by(_emit_divide)
 def divide_bytes(word, divisors, target):
     """target[k] = byte k of the word over byte k of the divisors, over 1 where that is 0."""
-    for k in range(WORD_BYTES):
-        divisor = max(divisors >> 8 * k & 255, 1)
-        target[k] = np.float32(word >> 8 * k & 255) / np.float32(divisor)
+    for k, (byte, divisor) in enumerate(zip(_bytes_of(word), _bytes_of(divisors), strict=True)):
+        target[k] = np.float32(byte) / np.float32(max(divisor, 1))
 
 
 @emitted_by(_emit_spread)

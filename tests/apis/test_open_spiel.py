@@ -1,4 +1,4 @@
-"""The OpenSpiel API: its own checkers, its algorithms, and random games against the engine."""
+"""The OpenSpiel API: its own checkers, its algorithms, and random games against the core."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def shown(state):
     )
 
 
-# --- Games against the engine ---------------------------------------------------------------------
+# --- Games against the core ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("players", PLAYERS)

@@ -1,4 +1,4 @@
-"""Nobody is told what he may not know, and everybody is told all that he may (I1 to I4)."""
+"""No seat is told what it may not know, and each is told all that it may (I1 to I4)."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_private_field_does_reach_its_owner(players, name):
 def swapped(games, seat, rng):
     """Records in which fronts that a seat has not seen are of the other kind, as far as can be.
 
-    Who peeked at such a card has the other kind among what he knows.
+    Who peeked at such a card has the other kind among what it knows.
     """
     others = games.copy()
     for record in others:
