@@ -59,6 +59,7 @@ class SingleSeatGames:
 
     Attributes (rewritten by each call):
         batch: the games. Its observations and masks are those of the learner.
+        rows: all of them, (B,) int64; not rewritten.
         seats: the learner's seat, (B,) int64.
         rewards: of the last step, (B,) float32.
         terminated: which episodes the last step ended, (B,) bool.
@@ -78,6 +79,7 @@ class SingleSeatGames:
     ) -> None:
         players = variant.num_players
         self.batch = GameBatch(num_games, variant, record=record)
+        self.rows = self.batch.all_rows
         self.seat = None if seat is None else whole_number("seat", seat, 0, players - 1)
         self.reward = one_of("reward", reward, REWARDS)
         self.on_illegal = one_of("on_illegal", on_illegal, ON_ILLEGAL)
@@ -226,7 +228,7 @@ class SingleSeatGames:
         for name, array in arrays.items():
             getattr(self, SAVED[name])[:] = array
         self.playing[:] = ~self.terminated
-        self.batch.look(np.arange(len(self.seats), dtype=np.int64), self.seats)
+        self.batch.look(self.rows, self.seats)
         self.batch.masks[self.illegal] = False  # as after the step that ended the episode
         self._is_learners_view = True
 
@@ -254,8 +256,7 @@ class SingleSeatGames:
 
     def _deal_once(self, rows: Rows, script: ScriptedDeal | None) -> None:
         if self.seat is None:
-            batch = self.batch
-            draw_seats(batch.buffers.streams, batch.variant.rules, rows, self.seats)
+            draw_seats(*self.batch.arrays[1:3], rows, self.seats)
         else:
             self.seats[rows] = self.seat
         self._assign(rows)
@@ -280,8 +281,7 @@ class SingleSeatGames:
         batch = self.batch
         self._is_learners_view = False
         if self._is_random and not batch.goes_by_outcomes:
-            streams, rules = batch.buffers.streams, batch.variant.rules
-            play_random(batch.games, streams, rules, rows, self.seats)
+            play_random(*batch.arrays[:3], rows, self.seats)
         else:
             while len(waiting := self._waiting(rows)):
                 self._opponents_act(waiting)

@@ -73,9 +73,8 @@ def checked_array(
     return array
 
 
-def checked_variant(state: Mapping[str, Any], variant: Variant) -> None:
-    """Raise `ValueError` unless the state is of this variant."""
-    fields = state["variant"]
+def _check_variant(fields: Any, variant: Variant) -> None:
+    """Raise `ValueError` unless these are the fields of the variant."""
     try:
         given = Variant(**fields)
     except (TypeError, ValueError):
@@ -87,6 +86,7 @@ def checked_variant(state: Mapping[str, Any], variant: Variant) -> None:
 
 def checked_games(state: Mapping[str, Any], number: int, variant: Variant) -> npt.NDArray[np.void]:
     """The records of a state, if such games of this variant can occur; else `ValueError`."""
+    _check_variant(state["variant"], variant)
     games = state["games"]
     is_array = isinstance(games, np.ndarray) and games.ndim == 1
     if not is_array or games.dtype.descr != GAME.descr:

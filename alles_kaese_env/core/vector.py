@@ -164,10 +164,7 @@ def pack_bytes(source, start):
 @emitted_by(_emit_equal, returns=types.int64)
 def equal_bytes(word, number):
     """Bit k is set where byte k of the word is this number."""
-    bits = 0
-    for k in range(WORD_BYTES):
-        bits |= np.int64(word >> 8 * k & 255 == number) << k
-    return bits
+    return sum((byte == number) << k for k, byte in enumerate(_bytes_of(word)))
 
 
 @jit

@@ -103,7 +103,6 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
         self.single_action_space = gymnasium.spaces.Discrete(NUM_ACTIONS)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self._all_rows = np.arange(self.num_envs, dtype=np.int64)
         self._all = np.ones(self.num_envs, bool)
         self._lengths = np.zeros(self.num_envs, np.int64)  # steps of the present episodes
         self._is_over = np.zeros(self.num_envs, bool)  # waits for a new game
@@ -179,8 +178,8 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
             warn_without_mode(self.metadata["render_modes"])
             return None
         self._games.check_begun()
-        batch, seats = self._games.batch, self._games.seats.tolist()
-        return tuple(self._renderer.render(batch, row, seat) for row, seat in enumerate(seats))
+        seats = enumerate(self._games.seats.tolist())
+        return tuple(self._renderer.render(self._games.batch, row, seat) for row, seat in seats)
 
     def replay(self, row: int = 0, **options: Any) -> Replay:
         """A game up to now, recorded with ``record=True``; see `GameBatch.replay`."""
@@ -206,7 +205,7 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
             else:
                 words, agents_seed = streams_of(number, self.num_envs), number
         streams = self._games.batch.streams.copy()
-        which = rows if self._is_seeded else self._all_rows
+        which = rows if self._is_seeded else self._games.rows
         streams[which] = words[which]
         self._games.seed(streams, agent_generator(agents_seed))
         self._is_seeded = True
