@@ -46,15 +46,11 @@ class SingleSeatGames:
     Args:
         num_games: how many games, B below.
         variant: their rules.
-        opponents: an agent for all other seats, or a sequence of num_players - 1 of them in turn
-            order after the learner. An agent is "random", an import path, or an object.
-        seat: the learner's seat in every game; None draws one anew for each game.
+        opponents, seat, on_illegal: as in `AllesKaeseEnv`.
         reward: "win" is the payoff (RULES P5) with the last step. "shaped" is the change of the
             lead in points, as a share of all points, and at the end what is missing from the
             payoff, so that the sum over an episode is the payoff as well (Ng,
             Harada and Russell 1999).
-        on_illegal: an illegal action of the learner ends its episode with the payoff of a lost
-            game ("forfeit"), or raises ("raise"). The game is not changed by it.
         record: write down every game for `GameBatch.replay`.
 
     Attributes (rewritten by each call):
@@ -127,11 +123,8 @@ class SingleSeatGames:
     def deal(self, rows: Rows, script: ScriptedDeal | None = None) -> None:
         """Begin new games, up to the learner's first decision.
 
-        In small variants a game can end before: it is dealt anew, since an episode without a
-        decision is none.
-
-        Raises:
-            ValueError: the learner gets no turn in this script, or never in its seat.
+        In small variants a game can end before it: then it is dealt anew. `ValueError` if the
+        learner gets no turn in this script, or never in its seat.
         """
         waiting = rows
         for _ in range(MOST_DEALS):
@@ -162,11 +155,7 @@ class SingleSeatGames:
             raise gymnasium.error.ResetNeeded("there is no game yet; call reset first")
 
     def step(self, actions: npt.NDArray[np.int64], rows: Rows) -> None:
-        """Let the learner act in each row, then the opponents up to its next decision.
-
-        Args:
-            actions: whole numbers from 0 to 17, one for each row.
-            rows: which games.
+        """Let the learner act (0 to 17) in each row, then the opponents up to its next decision.
 
         Raises:
             ValueError: with ``on_illegal="raise"``, an action is illegal; no game is changed. Or
@@ -192,13 +181,7 @@ class SingleSeatGames:
         self.playing[rows] = ~self.terminated[rows]
 
     def get_state(self) -> State:
-        """A copy of games, streams and episodes for `set_state`, plain data (see `state.py`).
-
-        It holds more than any seat knows. Opponents and a script are no part of it.
-
-        Raises:
-            gymnasium.error.ResetNeeded: no game was dealt.
-        """
+        """See `AllesKaeseEnv.get_state`."""
         self.check_begun()
         return make_state(
             "SingleSeatGames",
@@ -208,12 +191,7 @@ class SingleSeatGames:
         )
 
     def set_state(self, state: State) -> None:
-        """Go on from a state of `get_state`, of games made with the same arguments.
-
-        Raises:
-            ValueError: the state is of another version, variant or number of games or opponents,
-                or holds what cannot occur. Nothing is changed then.
-        """
+        """See `AllesKaeseEnv.set_state`; a state that is refused changes nothing."""
         open_state(state, "SingleSeatGames", ("batch", "rng", *SAVED))
         games, _ = self.batch.checked_state(state["batch"])
         last_seat, last_agent = self.batch.variant.num_players - 1, len(self._agents) - 1
