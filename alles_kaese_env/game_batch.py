@@ -348,17 +348,13 @@ class GameBatch:
 
     def _run_chance(self, rows: Rows) -> None:
         """Let chance have what the script says or what is drawn, up to the next decisions."""
-        rules = self.variant.rules
         while len(rows := rows[self.games["phase"][rows] < DECISION]):
-            outcomes = np.zeros(len(rows), np.int64)
-            scripted = None if self.script is None else self.script.outcome(self.games[0])
-            if scripted is None:
-                loops.sample_games(self.games, self.buffers.streams, rules, rows, outcomes)
-            else:
-                outcomes[0] = scripted
+            outcomes = np.full(len(rows), -1, np.int64)  # to be drawn
+            if self.script is not None:
+                outcomes[0] = self.script.outcome(self.games[0])
+            loops.chance_games(*self.arrays[:3], rows, outcomes)
             if self.recorder is not None:
                 self.recorder.happen(rows, outcomes)
-            loops.chance_games(self.games, rules, rows, outcomes)
 
     def _share(self, rows: Rows, work: Callable[[slice], None]) -> None:
         """Do the work on all rows, in equal parts by the threads."""

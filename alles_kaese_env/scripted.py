@@ -56,13 +56,13 @@ class ScriptedDeal:
                 raise ValueError(f"options has {name!r}; allowed: 'deck', 'dice'")
         return cls(variant, **given) if given else None
 
-    def outcome(self, game: np.record) -> int | None:
-        """The outcome of the present chance phase, None where it is left to chance."""
+    def outcome(self, game: np.record) -> int:
+        """The outcome of the present chance phase, -1 where it is left to chance."""
         if game.phase == DIE:
             self._rolled += 1
-            return self._dice[self._rolled - 1] - 1 if self._rolled <= len(self._dice) else None
+            return self._dice[self._rolled - 1] - 1 if self._rolled <= len(self._dice) else -1
         if self._deck is None:
-            return None
+            return -1
         if game.phase == CARD:
             self._follow_refill(game)
             self._dealt += 1

@@ -193,17 +193,13 @@ def try_games(games, streams, rules, rows, actions, illegal):
 
 
 @jit
-def sample_games(games, streams, rules, rows, outcomes):
-    """Draw an outcome for each row, whose phase is one of chance, and leave the game as it is."""
+def chance_games(games, streams, rules, rows, outcomes):
+    """Carry out an outcome of chance in each row; one is drawn and written where it is -1."""
     for k in range(len(rows)):
-        outcomes[k] = sample_chance(games[rows[k]], rules[0], streams[rows[k]])
-
-
-@jit
-def chance_games(games, rules, rows, outcomes):
-    """Let chance have these outcomes."""
-    for k in range(len(rows)):
-        apply_chance(games[rows[k]], rules[0], outcomes[k])
+        i = rows[k]
+        if outcomes[k] < 0:
+            outcomes[k] = sample_chance(games[i], rules[0], streams[i])
+        apply_chance(games[i], rules[0], outcomes[k])
 
 
 # --- One seat learns -----------------------------------------------------------------------

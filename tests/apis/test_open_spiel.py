@@ -83,7 +83,7 @@ def test_random_games_are_those_of_the_engine(players):
                 expected = {k: w / sum(weights) for k, w in enumerate(weights) if w}
                 assert dict(state.chance_outcomes()) == pytest.approx(expected)
                 outcome = choose(state, rng)
-                chance_games(batch.games, rules, rows, np.array([outcome]))
+                chance_games(*batch.arrays[:3], rows, np.array([outcome]))
             else:
                 seat = state.current_player()
                 assert seat == batch.seats[0]
