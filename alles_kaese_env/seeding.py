@@ -45,11 +45,6 @@ def seed_of(seed: int, *key: int) -> int:
     return int(np.random.SeedSequence(seed, spawn_key=key).generate_state(1)[0])
 
 
-def streams_of_each(seeds: Sequence[int]) -> npt.NDArray[np.uint64]:
-    """One stream a seed: the first stream of each."""
-    return np.array([streams_of(seed, 1)[0] for seed in seeds], np.uint64)
-
-
 def agent_generator(seed: int | Sequence[int] | None, *key: int) -> np.random.Generator:
     """What agents draw from in games of a seed: nothing in it leads back to the games.
 

@@ -17,13 +17,7 @@ from alles_kaese_env.core.records import NUM_ACTIONS
 from alles_kaese_env.envs.common import Info, variant_of, warn_without_mode
 from alles_kaese_env.observation import OBSERVATION
 from alles_kaese_env.replay.game import Perspective, Replay
-from alles_kaese_env.seeding import (
-    agent_generator,
-    as_seed,
-    drawn_streams,
-    streams_of,
-    streams_of_each,
-)
+from alles_kaese_env.seeding import agent_generator, as_seed, drawn_streams, streams_of
 from alles_kaese_env.single_seat import SingleSeatGames
 from alles_kaese_env.state import State, checked_array, open_state
 from alles_kaese_env.variant import one_of, whole_number
@@ -220,8 +214,10 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
             )
         numbers = [as_seed(seed) for seed in seeds]
         words = self._games.batch.streams.copy()
+        for k, number in enumerate(numbers):
+            if number is not None:
+                words[k] = streams_of(number, 1)[0]
         given = [number for number in numbers if number is not None]
-        words[[number is not None for number in numbers]] = streams_of_each(given)
         if given:
             self._np_random, self._np_random_seed = np.random.default_rng(given), -1
         return words, given or None
@@ -254,7 +250,7 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
         return self._games.batch.observations.copy()
 
     def _infos(self, which: Flags) -> Info:
-        """The infos of the games in ``which``, as `VectorEnv._add_info` would collect them."""
+        """The infos of the games in ``which``, as `VectorEnv._add_info` collects them."""
         return {
             "action_mask": (self._games.batch.masks & which[:, None]).astype(np.int8),
             "_action_mask": which.copy(),

@@ -310,5 +310,6 @@ def test_wrong_arguments_of_the_batch_and_the_layout_are_named():
             batch.observe(seats)
     with pytest.raises(KeyError, match="field is 'x'; allowed: row, own_peeks"):
         OBSERVATION["x"]
-    with pytest.raises(ValueError, match=r"shape \(4, 253\); allowed: \(253,\)"):
+    size = OBSERVATION.size
+    with pytest.raises(ValueError, match=rf"shape \(4, {size}\); allowed: \({size},\)"):
         OBSERVATION.facts(batch.observations, batch.variant)
