@@ -7,13 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alles_kaese_env.core.records import (
-    DISCARD,
-    MAX_SLOTS,
-    NUM_ACTIONS,
-    PEEK,
-    TAKE,
-)
+from alles_kaese_env.core.records import DISCARD, MAX_SLOTS, NUM_ACTIONS, PEEK, TAKE
 from alles_kaese_env.variant import whole_number
 
 KINDS = {PEEK: "peek", TAKE: "take", DISCARD: "discard"}
@@ -45,11 +39,7 @@ def describe_action(action: int) -> str:
 
 
 def as_action(action: Any) -> int:
-    """An action as an int: from an int, a NumPy integer, an array or a tensor of one element.
-
-    Raises:
-        ValueError: it is none of these or not from 0 to 17.
-    """
+    """An action as an int, from any integer, or an array or a tensor of one; else `ValueError`."""
     if not isinstance(action, (int, bool, str)) and getattr(action, "size", 0) != 0:
         array = np.asarray(action)
         action = array.item() if array.size == 1 else action
@@ -57,24 +47,15 @@ def as_action(action: Any) -> int:
 
 
 def as_actions(actions: Any, number: int) -> npt.NDArray[np.int64]:
-    """Actions as an int64 array (number,).
-
-    Raises:
-        ValueError: the shape or the type is another one, or an action is not from 0 to 17.
-    """
+    """Actions as an int64 array (number,), each from 0 to 17; else `ValueError`."""
     array = as_whole_numbers(actions, number)
-    wrong = np.flatnonzero((array < 0) | (array >= NUM_ACTIONS))
-    if len(wrong):
-        whole_number(f"actions[{wrong[0]}]", int(array[wrong[0]]), 0, NUM_ACTIONS - 1)
+    for k in np.flatnonzero((array < 0) | (array >= NUM_ACTIONS)):
+        whole_number(f"actions[{k}]", array[k], 0, NUM_ACTIONS - 1)
     return array
 
 
 def as_whole_numbers(actions: Any, number: int, whose: str = "") -> npt.NDArray[np.int64]:
-    """An int64 array (number,), with no look at the numbers.
-
-    Raises:
-        ValueError: the shape or the type is another one.
-    """
+    """An int64 array (number,) of whole numbers, whatever they are; else `ValueError`."""
     array = np.asarray(actions)
     if array.shape != (number,) or array.dtype.kind not in "iu":
         raise ValueError(

@@ -48,8 +48,8 @@ def load_agent(field: str, opponent: Any, variant: Variant | None = None) -> Age
         field: what the argument is called in an error.
         opponent: "random", the name of an agent of an installed distribution ("reference",
             "search:400"), an import path (see `import_agent`), or an agent.
-        variant: the rules of the games to play, for an agent that is made here and takes a
-            ``variant``; None stands for the default rules.
+        variant: the rules, for an agent that is made here and takes a ``variant``; None stands
+            for the default rules.
 
     Raises:
         ValueError: it is none of these.
@@ -71,16 +71,10 @@ def load_agent(field: str, opponent: Any, variant: Variant | None = None) -> Age
 
 
 def import_agent(path: str, field: str = "agent", variant: Variant | None = None) -> Agent:
-    """The agent of an import path: "module:name", or "module:name:argument".
+    """The agent of an import path: "module:name", or "module:name:argument"; else `ValueError`.
 
-    Args:
-        path: the name in it is that of an agent, or of a class or function that makes one, without
-            an argument or from that one text.
-        field: what the path is called in an error.
-        variant: as in `load_agent`.
-
-    Raises:
-        ValueError: there is no such agent.
+    The name is that of an agent, or of a class or function that makes one, from the argument if
+    there is one. ``field`` and ``variant`` are as in `load_agent`.
     """
     module, _, rest = path.partition(":")
     name, colon, argument = rest.partition(":")
@@ -127,13 +121,11 @@ def checked_batch(
         raise ValueError(
             f"observations has shape {np.shape(observations)} and masks {np.shape(masks)}; "
             f"allowed: (B, {OBSERVATION_SIZE}) and (B, {NUM_ACTIONS}) with the same B"
-            + hint
-            * (np.ndim(observations) == 1)
+            f"{hint if np.ndim(observations) == 1 else ''}"
         )
-    over = np.flatnonzero(~legal.any(axis=1))
-    if len(over):
+    for k in np.flatnonzero(~legal.any(axis=1)):
         raise ValueError(
-            f"masks[{over[0]}] is all False; allowed: at least one action, so ask only about games "
+            f"masks[{k}] is all False; allowed: at least one action, so ask only about games "
             "that are not over"
         )
     return vectors, legal

@@ -12,43 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from alles_kaese_env.actions import as_whole_numbers, illegal_action
-from alles_kaese_env.core.loops import (
-    Buffers,
-    act_games,
-    chance_games,
-    clear_games,
-    deal_games,
-    first_illegal,
-    look_at_games,
-    observe_games,
-    random_actions,
-    sample_games,
-    step_games,
-    try_games,
-)
-from alles_kaese_env.core.observe import (
-    OBSERVATION_RECORD,
-    OBSERVATION_SIZE,
-)
-from alles_kaese_env.core.records import (
-    DECISION,
-    GAME,
-    MASK,
-    NUM_ACTIONS,
-    STREAM,
-)
+from alles_kaese_env.core import loops
+from alles_kaese_env.core.observe import OBSERVATION_RECORD, OBSERVATION_SIZE
+from alles_kaese_env.core.records import DECISION, GAME, MASK, NUM_ACTIONS, STREAM
 from alles_kaese_env.replay.game import Perspective, Replay, short_names
 from alles_kaese_env.replay.recorder import Recorder
 from alles_kaese_env.scripted import ScriptedDeal
 from alles_kaese_env.seeding import MAX_SEED, streams_of
-from alles_kaese_env.state import (
-    State,
-    checked_array,
-    checked_games,
-    checked_variant,
-    make_state,
-    open_state,
-)
+from alles_kaese_env.state import State, checked_array, checked_games, make_state, open_state
 from alles_kaese_env.variant import Variant, whole_number
 
 Rows = npt.NDArray[np.int64]
@@ -121,7 +92,7 @@ class GameBatch:
         self.payoffs = np.zeros((num_games, self.variant.num_players), np.float32)
         self.illegal = np.zeros(num_games, bool)
         self._legal = np.zeros(num_games, np.int64)  # the masks as bits
-        self._all_rows = np.arange(num_games, dtype=np.int64)
+        self.all_rows = np.arange(num_games, dtype=np.int64)
         self.script: ScriptedDeal | None = None
         self.recorder = Recorder(num_games) if record else None
         self._pool: ThreadPoolExecutor | None = None
@@ -182,18 +153,26 @@ class GameBatch:
         chosen = as_whole_numbers(actions, len(which))
         self.check(chosen, which)
         if not self.goes_by_outcomes:
-            self._share(which, lambda part: self._advance(which[part], chosen[part]))
+            advance = loops.step_games
+            self._share(
+                which, lambda part: advance(self.arrays, which[part], chosen[part], self.autoreset)
+            )
             return
         self.attempt(chosen, which)
         self.look(which)
         if self.autoreset and self.script is None:
-            self._deal_what_ended(which[self.over[which]])
+            ended = which[self.over[which]]
+            payoffs = self.payoffs[ended]  # of the games that ended, with ``over``, are kept
+            self.deal(ended)
+            self.look(ended)
+            self.over[ended] = True
+            self.payoffs[ended] = payoffs
 
     def random_actions(self, rows: npt.ArrayLike | None = None) -> npt.NDArray[np.int64]:
         """A random legal action for each row, drawn from the game's stream; 0 where it is over."""
         which = self._rows(rows)
         actions = np.zeros(len(which), np.int64)
-        random_actions(self._legal, self.buffers.streams, which, actions)
+        loops.random_actions(self._legal, self.buffers.streams, which, actions)
         return actions
 
     def observe(self, seats: npt.ArrayLike | None = None) -> npt.NDArray[np.float32]:
@@ -216,7 +195,7 @@ class GameBatch:
         for seat in (who.min(), who.max()):
             whole_number("seats", seat, 0, self.variant.num_players - 1)
         observations = np.zeros_like(self.observations)
-        observe_games(
+        loops.observe_games(
             self.games, self.variant.rules, who, as_records(observations, OBSERVATION_RECORD)
         )
         return observations
@@ -247,7 +226,7 @@ class GameBatch:
         self.script = None
         if self.recorder is not None:
             self.recorder.lose_track()
-        self.look(self._all_rows)
+        self.look(self.all_rows)
 
     def replay(
         self,
@@ -286,7 +265,7 @@ class GameBatch:
 
     def _rows(self, rows: npt.ArrayLike | None) -> Rows:
         if rows is None:
-            return self._all_rows
+            return self.all_rows
         which = np.asarray(rows)
         if which.dtype == bool and which.shape == (self.num_games,):
             return np.flatnonzero(which)
@@ -304,20 +283,19 @@ class GameBatch:
     # The methods below trust their caller: rows are int64 and in range.
 
     def checked_state(self, state: State) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint64]]:
-        """The games and the streams of a state, if `set_state` may take it; else `ValueError`."""
+        """The games and the streams of a state; `ValueError` if `set_state` must not take it."""
         open_state(state, "GameBatch", ("variant", "games", "streams"))
-        checked_variant(state, self.variant)
         games = checked_games(state, self.num_games, self.variant)
         return games, checked_array(state, "streams", self.streams, 0, MAX_SEED)
 
     @property
     def goes_by_outcomes(self) -> bool:
-        """Whether somebody wants to say or to know each chance outcome."""
+        """Whether each chance outcome comes from a script or is recorded."""
         return self.script is not None or self.recorder is not None
 
     def _bind(self) -> None:
         """Collect the arrays for the compiled loops, which see some of them as records."""
-        self.buffers = Buffers(
+        self.buffers = loops.Buffers(
             games=self.games,
             streams=as_records(self.streams, STREAM),
             rules=self.variant.rules,
@@ -332,20 +310,18 @@ class GameBatch:
 
     def deal(self, rows: Rows, script: ScriptedDeal | None = None) -> None:
         """`reset`, without a look at the games."""
-        if script is not None and self.num_games > 1:
-            raise ValueError(f"script is given for {self.num_games} games; allowed: for 1 game")
         self.script = script
         if not self.goes_by_outcomes:
-            deal_games(self.games, self.buffers.streams, self.variant.rules, rows)
+            loops.deal_games(*self.arrays[:3], rows)
             return
         if self.recorder is not None:
             self.recorder.begin(rows)
-        clear_games(self.games, self.variant.rules, rows)
+        loops.clear_games(self.games, self.variant.rules, rows)
         self._run_chance(rows)
 
     def check(self, actions: npt.NDArray[np.int64], rows: Rows, whose: str = "") -> None:
-        """Raise `ValueError`, which says whose action it is, if one is illegal."""
-        wrong = first_illegal(self._legal, rows, actions)
+        """Raise `ValueError` for the first illegal action; ``whose`` says who acted."""
+        wrong = loops.first_illegal(self._legal, rows, actions)
         if wrong >= 0:
             row = int(rows[wrong])
             where = f"{whose} on seat {self.games['seat'][row]}" if whose else ""
@@ -357,52 +333,28 @@ class GameBatch:
         ``illegal`` (B,) says afterwards where the action was illegal and nothing was changed.
         """
         if not self.goes_by_outcomes:
-            streams, rules = self.buffers.streams, self.variant.rules
-            try_games(self.games, streams, rules, rows, actions, self.illegal)
+            loops.try_games(*self.arrays[:3], rows, actions, self.illegal)
             return
-        act_games(self.games, self.variant.rules, rows, actions, self.illegal)
+        loops.act_games(self.games, self.variant.rules, rows, actions, self.illegal)
         if self.recorder is not None:
             is_legal = ~self.illegal[rows]
             self.recorder.decide(rows[is_legal], actions[is_legal])
         self._run_chance(rows)
 
     def look(self, rows: Rows, seats: npt.NDArray[np.int64] | None = None) -> None:
-        """Bring all that follows from the records up to date.
-
-        Args:
-            rows: which games.
-            seats: who looks, (B,); the seat to move if None.
-        """
-        if seats is None:
-            self.seats[rows] = self.games["seat"][rows]
-        else:
-            self.seats[rows] = seats[rows]
-        look_at_games(self.arrays, rows)
-
-    def _advance(self, rows: Rows, actions: npt.NDArray[np.int64]) -> None:
-        step_games(self.arrays, rows, actions, self.autoreset)
-
-    def _deal_what_ended(self, rows: Rows) -> None:
-        """Deal anew after a look at the end, and keep ``over`` and ``payoffs`` of the end."""
-        payoffs = self.payoffs[rows]
-        self.deal(rows)
-        self.look(rows)
-        self.over[rows] = True
-        self.payoffs[rows] = payoffs
+        """Update all that follows from the records, for ``seats`` (B,) or the seats to move."""
+        self.seats[rows] = (self.games["seat"] if seats is None else seats)[rows]
+        loops.look_at_games(self.arrays, rows)
 
     def _run_chance(self, rows: Rows) -> None:
         """Let chance have what the script says or what is drawn, up to the next decisions."""
-        rules = self.variant.rules
         while len(rows := rows[self.games["phase"][rows] < DECISION]):
-            outcomes = np.zeros(len(rows), np.int64)
-            scripted = None if self.script is None else self.script.outcome(self.games[0])
-            if scripted is None:
-                sample_games(self.games, self.buffers.streams, rules, rows, outcomes)
-            else:
-                outcomes[0] = scripted
+            outcomes = np.full(len(rows), -1, np.int64)  # to be drawn
+            if self.script is not None:
+                outcomes[0] = self.script.outcome(self.games[0])
+            loops.chance_games(*self.arrays[:3], rows, outcomes)
             if self.recorder is not None:
                 self.recorder.happen(rows, outcomes)
-            chance_games(self.games, rules, rows, outcomes)
 
     def _share(self, rows: Rows, work: Callable[[slice], None]) -> None:
         """Do the work on all rows, in equal parts by the threads."""

@@ -9,38 +9,8 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from alles_kaese_env.core.observe import (
-    LAYOUT,
-    OBSERVATION_RECORD,
-    OBSERVATION_SIZE,
-    OBSERVATION_VERSION,
-)
+from alles_kaese_env.core import observe
 from alles_kaese_env.variant import Variant
-
-FIELD_MEANINGS = {
-    "row": "holes of the card in each slot, one-hot; all 0 for an empty slot (I1)",
-    "own_peeks": "the front in each slot is known to the observer as cheese, as a trap (I2)",
-    "die": "face of the die, one-hot; all 0 before the first roll (I1)",
-    "match": "1 if a card in the row shows as many holes as the die (T5)",
-    "top": "holes on top of the reserve, one-hot; all 0 if no card is visible there (I1)",
-    "num_players": "2, 3, 4, 5, 6 players, one-hot",
-    "turn": "whose turn it is, by seat, one-hot; all 0 when the game is over (I1)",
-    "opponent_peeks": "which opponents peeked at the card in each slot (T3)",
-    "trap_share": "probability that a card of 1, 2, ... holes whose front the observer does not "
-    "know is a trap (I4); 0 if it knows them all",
-    "trap_probability": "the same for the card in each slot; 0 or 1 where the observer knows the "
-    "front, 0 for an empty slot (I4)",
-    "reserve": "cards in the reserve / all cards (I1)",
-    "gone": "cards that left row and reserve, by holes / copies (I1)",
-    "known": "fronts that the observer knows, wherever the cards are now: cheese, then traps, by "
-    "holes / copies (I1, I2)",
-    "traps": "traps taken, by seat / trap limit (I1)",
-    "points": "points, by seat / all points of the deck (I1)",
-    "cheese": "cheese cards taken, by seat / all cheese cards (I1)",
-    "taken": "cards taken, by seat: cheese, then traps, by holes / copies (I1)",
-    "opponent_fronts": "how many fronts each opponent knows, by holes, wherever the cards are "
-    "now / copies (T3)",
-}
 
 
 @dataclass(frozen=True)
@@ -51,12 +21,16 @@ class Field:
         name: its name.
         start: where it begins in the vector.
         shape: of the decoded array; () for a single number.
+        axes: what its axes are, such as "slots" or "seats".
+        unit: "one-hot", "bits", "share", or the field of `RULES` that counts are multiplied by.
         meaning: in a sentence, with the clause of the rules.
     """
 
     name: str
     start: int
     shape: tuple[int, ...]
+    axes: tuple[str, ...]
+    unit: str
     meaning: str
 
     @property
@@ -82,15 +56,14 @@ class Layout:
         fields: the fields in their order.
     """
 
-    size: int = OBSERVATION_SIZE
-    version: int = OBSERVATION_VERSION
+    size: int = observe.OBSERVATION_SIZE
+    version: int = observe.OBSERVATION_VERSION
 
     def __init__(self) -> None:
-        offsets = OBSERVATION_RECORD.fields
-        assert offsets is not None
+        offsets: Any = observe.OBSERVATION_RECORD.fields
         self.fields = tuple(
-            Field(name, offsets[name][1] // 4, shape, FIELD_MEANINGS[name])
-            for name, shape in LAYOUT
+            Field(name, offsets[name][1] // 4, offsets[name][0].shape, axes, unit, meaning)
+            for name, axes, unit, meaning in observe.LAYOUT
         )
 
     def __getitem__(self, name: str) -> Field:
@@ -141,29 +114,16 @@ class Layout:
             raise ValueError(
                 f"observation is of a game with {seats} players; allowed: {variant.num_players}"
             )
-        rules = variant.rules[0]
-        copies = rules.copies
-        turn = int(one_hot_index(parts["turn"]))
-        return {
-            "row": one_hot_index(parts["row"]),
-            "front": one_hot_index(parts["own_peeks"]),
-            "opponent_peeks": parts["opponent_peeks"][:, : seats - 1] > 0,
-            "die": int(one_hot_index(parts["die"])),
-            "match": bool(parts["match"]),
-            "top": int(one_hot_index(parts["top"])),
-            "reserve": int(whole(parts["reserve"] * rules.num_cards)),
-            "num_players": seats,
-            "turn": turn - 1 if turn else None,
-            "gone": whole(parts["gone"] * copies),
-            "known": whole(parts["known"] * copies),
-            "traps": whole(parts["traps"][:seats] * variant.trap_limit),
-            "points": whole(parts["points"][:seats] / rules.per_point),
-            "cheese": whole(parts["cheese"][:seats] / rules.per_cheese),
-            "taken": whole(parts["taken"][:seats] * copies),
-            "opponent_fronts": whole(parts["opponent_fronts"][: seats - 1] * copies),
-            "trap_share": parts["trap_share"],
-            "trap_probability": parts["trap_probability"],
-        }
+        facts: dict[str, Any] = {}
+        lengths = {"seats": seats, "opponents": seats - 1}  # the rest is padding
+        for field in self.fields:
+            numbers = parts[field.name][tuple(slice(lengths.get(axis)) for axis in field.axes)]
+            fact = in_whole_numbers(numbers, field.unit, variant)
+            name = "front" if field.name == "own_peeks" else field.name
+            facts[name] = fact.item() if fact.ndim == 0 else fact
+        facts["num_players"] = seats
+        facts["turn"] = facts["turn"] - 1 if facts["turn"] else None
+        return facts
 
     def table(self) -> str:
         """The layout as a Markdown table."""
@@ -186,6 +146,20 @@ class Layout:
 def one_hot_index(bits: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
     """Which place of the last axis is set, counted from 1; 0 if none is."""
     return np.where(bits.any(-1), bits.argmax(-1) + 1, 0)
+
+
+def in_whole_numbers(
+    numbers: npt.NDArray[np.float32], unit: str, variant: Variant
+) -> npt.NDArray[Any]:
+    """The numbers of a field as indices, bits or counts; a share stays what it is."""
+    if unit == observe.ONE_HOT:
+        return one_hot_index(numbers)
+    if unit == observe.BITS:
+        return numbers > 0
+    if unit == observe.SHARE:
+        return numbers
+    scale = variant.rules[0][unit]
+    return whole(numbers / np.where(scale > 0, scale, 1))
 
 
 def whole(numbers: npt.ArrayLike) -> npt.NDArray[np.int64]:

@@ -9,25 +9,21 @@ from typing import Any
 import numpy as np
 
 from alles_kaese_env.actions import decode_action
-from alles_kaese_env.core.records import (
-    CARD,
-    DIE,
-    PEEK,
-)
+from alles_kaese_env.core.records import CARD, DIE, PEEK
 from alles_kaese_env.variant import Variant, whole_number
 
 
 class ScriptedDeal:
     """The physical cards of one game in the order in which they are dealt, and its dice.
 
-    The engine draws a back when it becomes visible and a front when somebody looks at it; this
-    class answers with the cards as they lie. It follows which card came into which slot.
+    The rules draw a back when it becomes visible and a front when somebody looks at it; this class
+    answers with the cards as they lie. It keeps track of which card came into which slot.
 
     Args:
         variant: the rules of the game.
         deck: (holes, is_trap) of every card: the slots of the row first, then the reserve from
             top to bottom; None for backs and fronts by chance.
-        dice: the faces of the first rolls; later ones are rolled.
+        dice: the numbers of the first rolls; later ones are rolled.
 
     Raises:
         ValueError: deck or dice do not fit the variant.
@@ -52,29 +48,21 @@ class ScriptedDeal:
     ) -> ScriptedDeal | None:
         """The deal that `reset(options={"deck": ..., "dice": ...})` asks for, None if for none.
 
-        Args:
-            variant: the rules of the game.
-            options: of `reset`.
-            ignored: names that mean nothing.
-
-        Raises:
-            ValueError: an option has another name, or its value does not fit the variant.
+        Options named in ``ignored`` mean nothing; `ValueError` for any other.
         """
-        names = [name for name in options or () if name not in ignored]
-        for name in names:
+        given = {name: value for name, value in (options or {}).items() if name not in ignored}
+        for name in given:
             if name not in ("deck", "dice"):
                 raise ValueError(f"options has {name!r}; allowed: 'deck', 'dice'")
-        if not options or not names:
-            return None
-        return cls(variant, options.get("deck"), options.get("dice", ()))
+        return cls(variant, **given) if given else None
 
-    def outcome(self, game: np.record) -> int | None:
-        """The outcome of the present chance phase, None where it is left to chance."""
+    def outcome(self, game: np.record) -> int:
+        """The outcome of the present chance phase, -1 where it is left to chance."""
         if game.phase == DIE:
             self._rolled += 1
-            return self._dice[self._rolled - 1] - 1 if self._rolled <= len(self._dice) else None
+            return self._dice[self._rolled - 1] - 1 if self._rolled <= len(self._dice) else -1
         if self._deck is None:
-            return None
+            return -1
         if game.phase == CARD:
             self._follow_refill(game)
             self._dealt += 1
@@ -96,11 +84,7 @@ class ScriptedDeal:
 
 
 def checked_deck(variant: Variant, deck: Any) -> list[tuple[int, bool]]:
-    """The deck as (int, bool) pairs, if it holds just the cards of the variant.
-
-    Raises:
-        ValueError: it does not.
-    """
+    """The deck as (int, bool) pairs; `ValueError` unless it holds the cards of the variant."""
     try:
         pairs = [(holes, is_trap) for holes, is_trap in deck]
     except (TypeError, ValueError):
@@ -123,11 +107,7 @@ def checked_deck(variant: Variant, deck: Any) -> list[tuple[int, bool]]:
 
 
 def checked_dice(variant: Variant, dice: Any) -> list[int]:
-    """The dice as ints, if the die of the variant has such faces.
-
-    Raises:
-        ValueError: it has not.
-    """
+    """The dice as ints; `ValueError` if the die of the variant has no such numbers."""
     if isinstance(dice, str) or not hasattr(dice, "__iter__"):
-        raise ValueError(f"dice is {dice!r}; allowed: a list of faces")
-    return [whole_number(f"dice[{k}]", face, 1, variant.num_holes) for k, face in enumerate(dice)]
+        raise ValueError(f"dice is {dice!r}; allowed: a list of numbers")
+    return [whole_number(f"dice[{k}]", one, 1, variant.num_holes) for k, one in enumerate(dice)]

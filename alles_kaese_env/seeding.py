@@ -1,4 +1,4 @@
-"""From seeds to the streams that the engine draws from, one a game."""
+"""From seeds to random streams, one for each game."""
 
 from __future__ import annotations
 
@@ -15,11 +15,7 @@ MAX_SEED = 2**64 - 1
 
 
 def as_seed(seed: Any) -> int | None:
-    """`seed` as an int from 0 to 2^64 - 1, or None.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """`seed` as an int from 0 to 2^64 - 1, or None; else `ValueError`."""
     if seed is None:
         return None
     try:
@@ -47,11 +43,6 @@ def drawn_streams(rng: np.random.Generator, games: int) -> npt.NDArray[np.uint64
 def seed_of(seed: int, *key: int) -> int:
     """A seed that belongs to a seed and a key; different keys give unrelated deals."""
     return int(np.random.SeedSequence(seed, spawn_key=key).generate_state(1)[0])
-
-
-def streams_of_each(seeds: Sequence[int]) -> npt.NDArray[np.uint64]:
-    """One stream a seed: the first stream of each."""
-    return np.array([streams_of(seed, 1)[0] for seed in seeds], np.uint64)
 
 
 def agent_generator(seed: int | Sequence[int] | None, *key: int) -> np.random.Generator:

@@ -11,17 +11,8 @@ import numpy.typing as npt
 
 from alles_kaese_env.actions import as_whole_numbers
 from alles_kaese_env.agent import Agent, Opponent, load_agent
-from alles_kaese_env.core.loops import (
-    Episodes,
-    draw_seats,
-    play_random,
-    reward_games,
-    step_seats,
-)
-from alles_kaese_env.core.records import (
-    DECISION,
-    OVER,
-)
+from alles_kaese_env.core.loops import draw_seats, play_random, reward_games, step_seats
+from alles_kaese_env.core.records import DECISION, OVER
 from alles_kaese_env.game_batch import GameBatch, Rows
 from alles_kaese_env.scripted import ScriptedDeal
 from alles_kaese_env.seeding import agent_generator
@@ -42,7 +33,7 @@ SAVED = {  # the arrays of a state, by their attributes
     "rewards": "rewards",
     "terminated": "terminated",
     "illegal": "illegal",
-    "handed_over": "_handed_over",
+    "handed_over": "_rewarded",
     "assigned": "_assigned",
 }
 BOUNDS = {"rewards": (-2, 2), "handed_over": (-1, 1), "terminated": (0, 1), "illegal": (0, 1)}
@@ -55,19 +46,16 @@ class SingleSeatGames:
     Args:
         num_games: how many games, B below.
         variant: their rules.
-        opponents: an agent for all other seats, or a sequence of num_players - 1 of them in turn
-            order after the learner. An agent is "random", an import path, or an object.
-        seat: the learner's seat in every game; None draws one anew for each game.
-        reward: "win" returns the payoff (RULES P5) with the last step. "shaped" returns
-            the change of the lead in points, as a share of all points, and in the end what is
-            missing to the payoff, so that the sum over an episode is the payoff as well (Ng,
+        opponents, seat, on_illegal: as in `AllesKaeseEnv`.
+        reward: "win" is the payoff (RULES P5) with the last step. "shaped" is the change of the
+            lead in points, as a share of all points, and at the end what is missing from the
+            payoff, so that the sum over an episode is the payoff as well (Ng,
             Harada and Russell 1999).
-        on_illegal: an illegal action of the learner ends its episode with the payoff of a lost
-            game ("forfeit"), or raises ("raise"). The game is not changed by it.
         record: write down every game for `GameBatch.replay`.
 
     Attributes (rewritten by each call):
         batch: the games. Its observations and masks are those of the learner.
+        rows: all of them, (B,) int64; not rewritten.
         seats: the learner's seat, (B,) int64.
         rewards: of the last step, (B,) float32.
         terminated: which episodes the last step ended, (B,) bool.
@@ -87,6 +75,7 @@ class SingleSeatGames:
     ) -> None:
         players = variant.num_players
         self.batch = GameBatch(num_games, variant, record=record)
+        self.rows = self.batch.all_rows
         self.seat = None if seat is None else whole_number("seat", seat, 0, players - 1)
         self.reward = one_of("reward", reward, REWARDS)
         self.on_illegal = one_of("on_illegal", on_illegal, ON_ILLEGAL)
@@ -94,11 +83,11 @@ class SingleSeatGames:
         self.illegal = self.batch.illegal
         self.rewards = np.zeros(num_games, np.float32)
         self.terminated = np.zeros(num_games, bool)
-        self._episodes = tuple(Episodes(self.illegal, self.rewards, self.terminated))
+        self._episodes = (self.illegal, self.rewards, self.terminated)
         self.rng = agent_generator(None)
         self.playing = np.zeros(num_games, bool)
         self._is_learners_view = False  # what the batch shows
-        self._handed_over = np.zeros(num_games, np.float32)
+        self._rewarded = np.zeros(num_games, np.float32)
         self._agents: list[Agent | None] = []
         self._assigned = np.zeros((num_games, players), np.int64)  # places in _agents, by seat
         self._first_new = 0  # the opponents of new games stand in _agents from here on
@@ -134,11 +123,8 @@ class SingleSeatGames:
     def deal(self, rows: Rows, script: ScriptedDeal | None = None) -> None:
         """Begin new games, up to the learner's first decision.
 
-        In small variants a game can end before: it is dealt anew, since an episode without a
-        decision is none.
-
-        Raises:
-            ValueError: the learner gets no turn in this script, or never in its seat.
+        In small variants a game can end before it: then it is dealt anew. `ValueError` if the
+        learner gets no turn in this script, or never in its seat.
         """
         waiting = rows
         for _ in range(MOST_DEALS):
@@ -157,7 +143,7 @@ class SingleSeatGames:
                 f"seat is {self.seat}; allowed: one that gets a turn, "
                 f"which it did not in {MOST_DEALS} games of {self.batch.variant}"
             )
-        self._handed_over[rows] = 0
+        self._rewarded[rows] = 0
         self.rewards[rows] = 0
         self.terminated[rows] = False
         self.illegal[rows] = False
@@ -169,11 +155,7 @@ class SingleSeatGames:
             raise gymnasium.error.ResetNeeded("there is no game yet; call reset first")
 
     def step(self, actions: npt.NDArray[np.int64], rows: Rows) -> None:
-        """Let the learner act in each row, then the opponents up to its next decision.
-
-        Args:
-            actions: whole numbers from 0 to 17, one for each row.
-            rows: which games.
+        """Let the learner act (0 to 17) in each row, then the opponents up to its next decision.
 
         Raises:
             ValueError: with ``on_illegal="raise"``, an action is illegal; no game is changed. Or
@@ -199,13 +181,7 @@ class SingleSeatGames:
         self.playing[rows] = ~self.terminated[rows]
 
     def get_state(self) -> State:
-        """A copy of games, streams and episodes for `set_state`, plain data (see `state.py`).
-
-        It holds more than any seat knows. Opponents and a script are no part of it.
-
-        Raises:
-            gymnasium.error.ResetNeeded: no game was dealt.
-        """
+        """See `AllesKaeseEnv.get_state`."""
         self.check_begun()
         return make_state(
             "SingleSeatGames",
@@ -215,12 +191,7 @@ class SingleSeatGames:
         )
 
     def set_state(self, state: State) -> None:
-        """Go on from a state of `get_state`, of games made with the same arguments.
-
-        Raises:
-            ValueError: the state is of another version, variant or number of games or opponents,
-                or holds what cannot occur. Nothing is changed then.
-        """
+        """See `AllesKaeseEnv.set_state`; a state that is refused changes nothing."""
         open_state(state, "SingleSeatGames", ("batch", "rng", *SAVED))
         games, _ = self.batch.checked_state(state["batch"])
         last_seat, last_agent = self.batch.variant.num_players - 1, len(self._agents) - 1
@@ -235,7 +206,7 @@ class SingleSeatGames:
         for name, array in arrays.items():
             getattr(self, SAVED[name])[:] = array
         self.playing[:] = ~self.terminated
-        self.batch.look(np.arange(len(self.seats), dtype=np.int64), self.seats)
+        self.batch.look(self.rows, self.seats)
         self.batch.masks[self.illegal] = False  # as after the step that ended the episode
         self._is_learners_view = True
 
@@ -263,8 +234,7 @@ class SingleSeatGames:
 
     def _deal_once(self, rows: Rows, script: ScriptedDeal | None) -> None:
         if self.seat is None:
-            batch = self.batch
-            draw_seats(batch.buffers.streams, batch.variant.rules, rows, self.seats)
+            draw_seats(*self.batch.arrays[1:3], rows, self.seats)
         else:
             self.seats[rows] = self.seat
         self._assign(rows)
@@ -289,8 +259,7 @@ class SingleSeatGames:
         batch = self.batch
         self._is_learners_view = False
         if self._is_random and not batch.goes_by_outcomes:
-            streams, rules = batch.buffers.streams, batch.variant.rules
-            play_random(batch.games, streams, rules, rows, self.seats)
+            play_random(*batch.arrays[:3], rows, self.seats)
         else:
             while len(waiting := self._waiting(rows)):
                 self._opponents_act(waiting)
@@ -322,10 +291,10 @@ class SingleSeatGames:
         return agent.act(self.batch.observations[rows], self.batch.masks[rows], self.rng)
 
     def _spread_reward(self, rows: Rows) -> None:
-        """Reward the change of the lead, and at the end what is missing to the payoff."""
+        """Reward the change of the lead, and at the end what is missing from the payoff."""
         due = np.where(self.terminated[rows], self.rewards[rows], self._lead(rows))
-        self.rewards[rows] = due - self._handed_over[rows]
-        self._handed_over[rows] = due
+        self.rewards[rows] = due - self._rewarded[rows]
+        self._rewarded[rows] = due
 
     def _lead(self, rows: Rows) -> npt.NDArray[np.float32]:
         """Points ahead of the mean of the others, as a share of all points."""

@@ -3,7 +3,7 @@
 A state is plain data: dicts, lists, numbers, texts and NumPy arrays. It holds games, random streams
 and how far an episode is, and neither opponents nor scripts. A file of it is a NumPy archive
 without pickle, so that loading one executes nothing; whatever is not a state that can occur is
-refused, because the engine takes the numbers of a record as places in memory.
+refused, because the compiled core takes the numbers of a record as places in memory.
 """
 
 from __future__ import annotations
@@ -36,30 +36,20 @@ from alles_kaese_env.variant import Variant
 
 State = dict[str, Any]
 
-STATE_VERSION = 1
-PCG64_BITS = {"state": 128, "inc": 128, "has_uint32": 1, "uinteger": 32}  # of a generator
+VERSIONS = {"state_version": 1, "rules_version": RULES_VERSION}
 PLAIN = "plain"  # the entry of a file that says where its arrays belong
 
 
-def versions() -> State:
-    """What a state depends on."""
-    return {"state_version": STATE_VERSION, "rules_version": RULES_VERSION}
-
-
 def make_state(kind: str, **parts: Any) -> State:
-    """A state of a kind of games, with its versions."""
-    return {"kind": kind, **versions(), **parts}
+    """A state of a kind of games, with the versions that it depends on."""
+    return {"kind": kind, **VERSIONS, **parts}
 
 
 def open_state(state: Any, kind: str, parts: tuple[str, ...]) -> Mapping[str, Any]:
-    """The state, if it is of this kind and these versions and has all its parts.
-
-    Raises:
-        ValueError: it is not.
-    """
+    """The state, if it is of this kind and version and has all its parts; else `ValueError`."""
     if not isinstance(state, Mapping):
         raise ValueError(f"state is a {type(state).__name__}; allowed: a dict of get_state")
-    for name, allowed in {"kind": kind, **versions()}.items():
+    for name, allowed in {"kind": kind, **VERSIONS}.items():
         given = state.get(name)
         if type(given) is not type(allowed) or given != allowed:
             raise ValueError(f"state has {name} {given!r}; allowed: {allowed!r}")
@@ -72,11 +62,7 @@ def open_state(state: Any, kind: str, parts: tuple[str, ...]) -> Mapping[str, An
 def checked_array(
     state: Mapping[str, Any], name: str, like: npt.NDArray[Any], low: float, high: float
 ) -> npt.NDArray[Any]:
-    """The array of a state, if its type, shape and numbers are those of ``like``, low to high.
-
-    Raises:
-        ValueError: they are not.
-    """
+    """An array of a state, of the type and shape of ``like``, from low to high; or `ValueError`."""
     array = state[name]
     if not isinstance(array, np.ndarray) or (array.dtype, array.shape) != (like.dtype, like.shape):
         raise ValueError(
@@ -87,11 +73,10 @@ def checked_array(
     return array
 
 
-def checked_variant(state: Mapping[str, Any], variant: Variant) -> None:
-    """Raise `ValueError` unless the state is of this variant."""
-    fields = state["variant"]
+def _check_variant(fields: Any, variant: Variant) -> None:
+    """Raise `ValueError` unless these are the fields of the variant."""
     try:
-        given = Variant.from_fields(**fields)
+        given = Variant(**fields)
     except (TypeError, ValueError):
         given = None
     if given != variant:
@@ -100,15 +85,12 @@ def checked_variant(state: Mapping[str, Any], variant: Variant) -> None:
 
 
 def checked_games(state: Mapping[str, Any], number: int, variant: Variant) -> npt.NDArray[np.void]:
-    """The records of a state, if they are games of this variant that can occur.
-
-    Raises:
-        ValueError: they are not.
-    """
+    """The records of a state, if such games of this variant can occur; else `ValueError`."""
+    _check_variant(state["variant"], variant)
     games = state["games"]
     is_array = isinstance(games, np.ndarray) and games.ndim == 1
     if not is_array or games.dtype.descr != GAME.descr:
-        raise ValueError(f"state has games of {_kind_of(games)}; allowed: records of the engine")
+        raise ValueError(f"state has games of {_kind_of(games)}; allowed: records of the core")
     if len(games) != number:
         raise ValueError(f"state has number of games {len(games)}; allowed: {number}")
     for meaning, holds in _invariants(games, variant).items():
@@ -207,29 +189,17 @@ def generator_state(rng: np.random.Generator) -> State:
 
 
 def set_generator_state(rng: np.random.Generator, state: Any) -> None:
-    """Let a generator go on from a state; it is left as it is if that is none.
-
-    Raises:
-        ValueError: it is not a state of such a generator.
-    """
-    present = generator_state(rng)
-    if not _is_like(state, present):
-        raise ValueError(
-            f"state has rng {state!r}; allowed: that of a generator {present['bit_generator']}"
-        )
+    """Let a generator continue from a state; `ValueError`, and no change, if it is none."""
+    trial = type(rng.bit_generator)()
+    try:
+        trial.state = state
+        is_state = bool(trial.state == state)  # nothing was left out, cut off or added
+    except (TypeError, ValueError, LookupError, OverflowError):
+        is_state = False
+    if not is_state:
+        name = type(trial).__name__
+        raise ValueError(f"state has rng {state!r}; allowed: that of a generator {name}")
     rng.bit_generator.state = state
-
-
-def _is_like(value: Any, pattern: Any, bits: int = 0) -> bool:
-    """Whether a value has the names and texts of the pattern, and whole numbers where it has."""
-    if isinstance(pattern, dict):
-        is_dict = isinstance(value, dict) and value.keys() == pattern.keys()
-        return is_dict and all(
-            _is_like(value[name], pattern[name], PCG64_BITS.get(name, 0)) for name in pattern
-        )
-    if isinstance(pattern, int):
-        return type(value) is int and 0 <= value < 1 << bits
-    return type(value) is type(pattern) and value == pattern
 
 
 # --- Files -------------------------------------------------------------------------------------
@@ -238,45 +208,33 @@ def _is_like(value: Any, pattern: Any, bits: int = 0) -> bool:
 def save_state(file: str | os.PathLike[str], state: State) -> None:
     """Write a state of ``get_state`` to a file, atomically."""
     arrays: dict[str, npt.NDArray[Any]] = {}
-    plain = json.dumps(_without_arrays(state, arrays))
+
+    def set_aside(value: Any) -> dict[str, str]:
+        if not isinstance(value, np.ndarray):
+            raise TypeError(f"state holds a {type(value).__name__}; allowed: plain data and arrays")
+        name = f"array_{len(arrays)}"
+        arrays[name] = value
+        return {"array": name}
+
+    plain = json.dumps(state, default=set_aside)
     with replacing(Path(file)) as temporary, open(temporary, "wb") as stream:
         header = np.frombuffer(plain.encode(), np.uint8)
         np.savez_compressed(stream, allow_pickle=False, **{PLAIN: header}, **arrays)
 
 
 def load_state(file: str | os.PathLike[str]) -> State:
-    """The state in a file of `save_state`; ``set_state`` then looks at its contents.
+    """The state in a file of `save_state`; ``set_state`` then checks its contents.
 
     Raises:
-        ValueError: there is no such file or it is none of a state. Nothing in it is executed.
+        ValueError: the file is missing or holds no state. Nothing in it is executed.
     """
     with reading(file, "file of a state"):
         arrays = read_arrays(Path(file))
-        state = _with_arrays(json.loads(arrays.pop(PLAIN).tobytes()), arrays)
+
+        def put_back(value: dict[str, Any]) -> Any:
+            return arrays[value["array"]] if value.keys() == {"array"} else value
+
+        state = json.loads(arrays.pop(PLAIN).tobytes(), object_hook=put_back)
         if not isinstance(state, dict):
             raise ValueError(f"it holds a {type(state).__name__}")
         return state
-
-
-def _without_arrays(value: Any, arrays: dict[str, npt.NDArray[Any]]) -> Any:
-    """The same with {"array": name} in place of each array, which goes to ``arrays``."""
-    if isinstance(value, np.ndarray):
-        name = f"array_{len(arrays)}"
-        arrays[name] = value
-        return {"array": name}
-    if isinstance(value, Mapping):
-        return {name: _without_arrays(part, arrays) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_without_arrays(part, arrays) for part in value]
-    return value
-
-
-def _with_arrays(value: Any, arrays: dict[str, npt.NDArray[Any]]) -> Any:
-    """The inverse of `_without_arrays`."""
-    if isinstance(value, dict) and value.keys() == {"array"}:
-        return arrays[value["array"]]
-    if isinstance(value, dict):
-        return {name: _with_arrays(part, arrays) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_with_arrays(part, arrays) for part in value]
-    return value

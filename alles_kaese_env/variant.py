@@ -21,11 +21,7 @@ from alles_kaese_env.core.records import (
     RULES,
 )
 
-BURN_RULES = {
-    "peek": BURN_PEEK,
-    "turn": BURN_TURN,
-    "never": BURN_NEVER,
-}
+BURN_RULES = {"peek": BURN_PEEK, "turn": BURN_TURN, "never": BURN_NEVER}
 BYTE_PLACES = 256 ** np.arange(MAX_HOLES, dtype=np.int64)  # in a word of bytes
 
 
@@ -113,21 +109,8 @@ class Variant:
         for field, value in checked.items():
             object.__setattr__(self, field, value)
 
-    @classmethod
-    def from_fields(cls, **fields: Any) -> Variant:
-        """`Variant(**fields)`, for a face that takes them as keywords.
-
-        Raises:
-            ValueError: there is no field of that name, or its value is not allowed.
-        """
-        for name in fields:
-            if name not in cls.__dataclass_fields__:
-                allowed = ", ".join(cls.__dataclass_fields__)
-                raise ValueError(f"there is no option {name!r}; fields of the variant: {allowed}")
-        return cls(**fields)
-
     def __getstate__(self) -> dict[str, Any]:
-        """Without the rules of the engine, which a copy makes anew: copied, they could change."""
+        """Without ``rules``, which a copy makes anew: copied, they could be written into."""
         return {name: value for name, value in self.__dict__.items() if name != "rules"}
 
     @property
@@ -147,7 +130,7 @@ class Variant:
 
     @cached_property
     def rules(self) -> npt.NDArray[np.void]:
-        """The variant as the engine reads it: a read-only array (1,) of `RULES`."""
+        """The variant as the core reads it: a read-only array (1,) of `RULES`."""
         rules = np.zeros(1, RULES)
         cheese = [holes for holes, is_trap in self.deck if not is_trap]
         fronts = np.zeros((2, MAX_HOLES))

@@ -1,10 +1,12 @@
 """Loops over many games.
 
 ``rows`` (R,) int64 lists the games that a loop is about; ``actions`` and ``outcomes`` (R,) int64
-have an entry for each of them. ``buffers`` and ``episodes`` are `Buffers` and `Episodes` as plain
-tuples: a named one takes longer to pass (1.9 for 1.1 microseconds). A loop unpacks them before it
-begins. A loop over few arrays takes them one by one: ``games`` (B,) GAME, ``streams`` (B,) STREAM,
-``rules`` (1,) RULES, ``seats`` (B,) int64.
+have an entry for each of them. ``buffers`` is a plain tuple of the arrays of `Buffers`: a named one
+takes longer to pass (1.9 for 1.1 microseconds). A loop unpacks it before it begins. A loop over few
+arrays takes them one by one: ``games`` (B,) GAME, ``streams`` (B,) STREAM, ``rules`` (1,) RULES,
+``seats`` (B,) int64. ``episodes`` are three arrays of how the games went on for one seat of each:
+whether its last action was ``illegal`` and changed nothing, (B,) bool; its ``rewards`` for that
+step, (B,) float32; and whether this ``terminated`` its episode, (B,) bool.
 """
 
 # Numba infers the types of what is compiled, and np.record has none.
@@ -58,20 +60,6 @@ class Buffers(NamedTuple):
     observations: npt.NDArray[Any]
     over: npt.NDArray[np.bool_]
     payoffs: npt.NDArray[np.float32]
-
-
-class Episodes(NamedTuple):
-    """How B games went on for one seat of each.
-
-    Attributes:
-        illegal: where its last action was illegal and changed nothing, (B,) bool.
-        rewards: what it gets for its last step, (B,) float32.
-        terminated: whether that step was its last, (B,) bool.
-    """
-
-    illegal: npt.NDArray[np.bool_]
-    rewards: npt.NDArray[np.float32]
-    terminated: npt.NDArray[np.bool_]
 
 
 # --- One game ------------------------------------------------------------------------------
@@ -205,17 +193,13 @@ def try_games(games, streams, rules, rows, actions, illegal):
 
 
 @jit
-def sample_games(games, streams, rules, rows, outcomes):
-    """Draw an outcome for each row, whose phase is one of chance, and leave the game as it is."""
+def chance_games(games, streams, rules, rows, outcomes):
+    """Carry out an outcome of chance in each row; one is drawn and written where it is -1."""
     for k in range(len(rows)):
-        outcomes[k] = sample_chance(games[rows[k]], rules[0], streams[rows[k]])
-
-
-@jit
-def chance_games(games, rules, rows, outcomes):
-    """Let chance have these outcomes."""
-    for k in range(len(rows)):
-        apply_chance(games[rows[k]], rules[0], outcomes[k])
+        i = rows[k]
+        if outcomes[k] < 0:
+            outcomes[k] = sample_chance(games[i], rules[0], streams[i])
+        apply_chance(games[i], rules[0], outcomes[k])
 
 
 # --- One seat learns -----------------------------------------------------------------------
@@ -249,9 +233,8 @@ def reward_games(buffers, episodes, rows):
 @jit
 def step_seats(buffers, episodes, rows, actions):
     """Let the seat of each row act, and the others at random up to its next turn."""
-    games, streams, rules, seats = buffers[0], buffers[1], buffers[2], buffers[3]
-    illegal, _, _ = episodes
-    try_games(games, streams, rules, rows, actions, illegal)
+    games, streams, rules, seats = buffers[:4]
+    try_games(games, streams, rules, rows, actions, episodes[0])
     play_random(games, streams, rules, rows, seats)
     look_at_games(buffers, rows)
     reward_games(buffers, episodes, rows)

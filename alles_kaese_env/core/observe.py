@@ -16,10 +16,7 @@ from alles_kaese_env.core.records import (
     OVER,
     record,
 )
-from alles_kaese_env.core.rules import (
-    matching_slots,
-    seat_after,
-)
+from alles_kaese_env.core.rules import matching_slots, seat_after
 from alles_kaese_env.core.vector import (
     EACH_BYTE,
     bits_of_bytes,
@@ -31,32 +28,59 @@ from alles_kaese_env.core.vector import (
     spread_bits,
 )
 
-LAYOUT = (
-    # The fields of the observation in their order, all float32, with their shapes; their meaning
-    # stands in observation.py. In a table by seat the first row is the observer and the others
-    # follow in turn order; in a table by opponent the first is the next seat in turn order.
-    # First what is a bit,
-    ("row", (MAX_SLOTS, MAX_HOLES)),
-    ("own_peeks", (MAX_SLOTS, 2)),
-    ("die", (MAX_HOLES,)),
-    ("match", ()),
-    ("top", (MAX_HOLES,)),
-    ("num_players", (MAX_OPPONENTS,)),
-    ("turn", (MAX_PLAYERS,)),
-    ("opponent_peeks", (MAX_SLOTS, MAX_OPPONENTS)),
+AXES = {  # the lengths of the axes of a field
+    "slots": MAX_SLOTS,
+    "holes": MAX_HOLES,
+    "fronts": 2,  # cheese, trap
+    "seats": MAX_PLAYERS,  # the observer, then the others in turn order
+    "opponents": MAX_OPPONENTS,  # in turn order after the observer
+    "numbers of players": MAX_OPPONENTS,
+}
+ONE_HOT, BITS, SHARE = "one-hot", "bits", "share"
+LAYOUT: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
+    # The fields of the observation in their order, all float32: name, axes, what the numbers are,
+    # meaning. Numbers are ONE_HOT along the last axis, BITS, a SHARE, or counts times a field of
+    # RULES. First what is a bit,
+    ("row", ("slots", "holes"), ONE_HOT,
+     "holes of the card in each slot, one-hot; all 0 for an empty slot (I1)"),
+    ("own_peeks", ("slots", "fronts"), ONE_HOT,
+     "the front in each slot is known to the observer as cheese, as a trap (I2)"),
+    ("die", ("holes",), ONE_HOT,
+     "number on the die, one-hot; all 0 before the first roll (I1)"),
+    ("match", (), BITS,
+     "1 if a card in the row shows as many holes as the die (T5)"),
+    ("top", ("holes",), ONE_HOT,
+     "holes on top of the reserve, one-hot; all 0 if no card is visible there (I1)"),
+    ("num_players", ("numbers of players",), ONE_HOT,
+     "2, 3, 4, 5, 6 players, one-hot"),
+    ("turn", ("seats",), ONE_HOT,
+     "whose turn it is, by seat, one-hot; all 0 when the game is over (I1)"),
+    ("opponent_peeks", ("slots", "opponents"), BITS,
+     "which opponents peeked at the card in each slot (T3)"),
     # then what is a share of something.
-    ("trap_share", (MAX_HOLES,)),
-    ("trap_probability", (MAX_SLOTS,)),
-    ("reserve", ()),
-    ("gone", (MAX_HOLES,)),
-    ("known", (2, MAX_HOLES)),
-    ("traps", (MAX_PLAYERS,)),
-    ("points", (MAX_PLAYERS,)),
-    ("cheese", (MAX_PLAYERS,)),
-    ("taken", (MAX_PLAYERS, 2, MAX_HOLES)),
-    ("opponent_fronts", (MAX_OPPONENTS, MAX_HOLES)),
+    ("trap_share", ("holes",), SHARE,
+     "probability that a card of 1, 2, ... holes whose front the observer does not know is a trap "
+     "(I4); 0 if it knows them all"),
+    ("trap_probability", ("slots",), SHARE,
+     "the same for the card in each slot; 0 or 1 where the observer knows the front, 0 for an "
+     "empty slot (I4)"),
+    ("reserve", (), "per_card", "cards in the reserve / all cards (I1)"),
+    ("gone", ("holes",), "per_copy",
+     "cards that left row and reserve, by holes / copies (I1)"),
+    ("known", ("fronts", "holes"), "per_copy",
+     "fronts that the observer knows, wherever the cards are now: cheese, then traps, by holes / "
+     "copies (I1, I2)"),
+    ("traps", ("seats",), "per_trap", "traps taken, by seat / trap limit (I1)"),
+    ("points", ("seats",), "per_point", "points, by seat / all points of the deck (I1)"),
+    ("cheese", ("seats",), "per_cheese", "cheese cards taken, by seat / all cheese cards (I1)"),
+    ("taken", ("seats", "fronts", "holes"), "per_copy",
+     "cards taken, by seat: cheese, then traps, by holes / copies (I1)"),
+    ("opponent_fronts", ("opponents", "holes"), "per_copy",
+     "how many fronts each opponent knows, by holes, wherever the cards are now / copies (T3)"),
+)  # fmt: skip
+OBSERVATION_RECORD = record(
+    [(name, "f4", tuple(AXES[axis] for axis in axes)) for name, axes, _, _ in LAYOUT]
 )
-OBSERVATION_RECORD = record([(name, "f4", shape) for name, shape in LAYOUT])
 OBSERVATION_SIZE = OBSERVATION_RECORD.itemsize // 4
 OBSERVATION_VERSION = 1
 

@@ -38,7 +38,7 @@ GAME_FIELDS = (
     ("reserve", "u2", (), "all", "cards in the reserve, the top one included"),
     ("phase", "u1", (), "all", "CARD, DIE, FRONT, DECISION or OVER"),
     ("seat", "u1", (), "all", "whose turn it is; when OVER, whose turn ended the game"),
-    ("die", "u1", (), "all", "face of the last roll, 0 before the first"),
+    ("die", "u1", (), "all", "number of the last roll, 0 before the first"),
     ("action", "u1", (), "all", "the last decision, NO_ACTION before the first"),
     ("burn_due", "u1", (), "all", "1 while a card has still to be burned in this turn"),
     ("top", "u1", (), "all", "holes on top of the reserve, 0 where no back is visible there"),

@@ -1,4 +1,13 @@
-"""The rules of one game."""
+"""The rules of one game, in the order of the rule book (``docs/rules.md``), with its clauses.
+
+A game is a record (`GAME`), its variant another (`RULES`). Chance is a phase: whatever nobody knows
+yet, a back (CARD), the die (DIE) or a front (FRONT), is drawn at the moment that somebody sees it.
+
+    CARD -> ... -> DIE -> DECISION -> (FRONT ->) CARD or DIE -> ... -> OVER
+
+`apply_action` carries out a decision, `apply_chance` an outcome of chance; either goes on to the
+next phase in which something has to be decided or drawn.
+"""
 
 # Numba infers the types of what is compiled, and np.record has none.
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
@@ -28,16 +37,10 @@ from alles_kaese_env.core.records import (
     TRAP,
     UNSEEN,
 )
-from alles_kaese_env.core.streams import (
-    random_below,
-)
-from alles_kaese_env.core.vector import (
-    NTH_BIT,
-    equal_bytes,
-    pack_bytes,
-)
+from alles_kaese_env.core.streams import random_below
+from alles_kaese_env.core.vector import NTH_BIT, equal_bytes, pack_bytes
 
-# --- Actions -------------------------------------------------------------------------------
+# --- Actions and fronts ------------------------------------------------------------------
 
 
 @jit
@@ -53,29 +56,12 @@ def slot_of(action):
 
 
 @jit
-def matching_slots(game):
-    """T5: bit k is set where the card in slot k shows the number of the die."""
-    return equal_bytes(pack_bytes(game.row, 0), game.die)
-
-
-@jit
-def legal_actions(game, rules):
-    """T2, T5, T7: bit a is set where action a is legal; no bit outside a decision."""
-    if game.phase != DECISION:
-        return 0
-    match = matching_slots(game)
-    if match == 0:
-        return ((1 << rules.row_size) - 1) << (PEEK * MAX_SLOTS)
-    return match << (TAKE * MAX_SLOTS) | match << (DISCARD * MAX_SLOTS)
-
-
-@jit
 def face_of(front, holes):
-    """Where a card with this front and back is counted."""
+    """The place of a front of so many holes in the tables of NUM_FACES: cheese, then traps."""
     return (front - CHEESE) * MAX_HOLES + holes - 1
 
 
-# --- Set-up and the reserve ----------------------------------------------------------------
+# --- S. Set-up ---------------------------------------------------------------------------
 
 
 @jit
@@ -115,57 +101,7 @@ def show_top(game, rules, holes):
     settle_reserve(game, rules)
 
 
-@jit
-def empty_slot(game, rules):
-    """The first slot without a card, MAX_SLOTS if there is none."""
-    empty = equal_bytes(pack_bytes(game.row, 0), 0) & (1 << rules.row_size) - 1
-    return NTH_BIT[empty, 0] if empty else MAX_SLOTS
-
-
-@jit
-def settle_reserve(game, rules):
-    """S1, T4, T6, E2: the top card goes where it is due, until one stays for the next roll."""
-    while game.top != 0:
-        slot = empty_slot(game, rules)
-        if slot < MAX_SLOTS:
-            fill_slot(game, slot)
-        elif game.burn_due:
-            burn_top(game)
-        else:
-            begin_turn(game, rules)
-            return
-    if game.reserve > 0:
-        game.phase = CARD
-    else:
-        game.phase = OVER
-        game.burn_due = 0
-
-
-@jit
-def fill_slot(game, slot):
-    """S1, T6: the top card of the reserve comes into a slot; nobody has peeked at it."""
-    game.row[slot] = game.top
-    game.front[slot] = UNSEEN
-    game.peeked[slot] = 0
-    remove_top(game)
-
-
-@jit
-def burn_top(game):
-    """T4: the top card of the reserve goes to the discard pile unseen."""
-    game.gone[game.top - 1] += 1
-    game.burn_due = 0
-    remove_top(game)
-
-
-@jit
-def remove_top(game):
-    """The top card has left the reserve; the next one is not visible yet."""
-    game.top = 0
-    game.reserve -= 1
-
-
-# --- A turn --------------------------------------------------------------------------------
+# --- T. A turn ---------------------------------------------------------------------------
 
 
 @jit
@@ -177,10 +113,34 @@ def begin_turn(game, rules):
 
 
 @jit
-def roll(game, face):
-    """T1."""
-    game.die = face
+def seat_after(seat, places, rules):
+    """S3: the seat that comes so many places, num_players at most, after another one."""
+    other = seat + places
+    return other - rules.num_players if other >= rules.num_players else other
+
+
+@jit
+def roll(game, number):
+    """T1: the die shows a number; the seat to move has to decide."""
+    game.die = number
     game.phase = DECISION
+
+
+@jit
+def matching_slots(game):
+    """T5: bit k is set where the card in slot k shows the number of the die."""
+    return equal_bytes(pack_bytes(game.row, 0), game.die)
+
+
+@jit
+def legal_actions(game, rules):
+    """T2, T5, T7: bit a is set where action a is legal; no bit outside a decision."""
+    if game.phase != DECISION:
+        return 0
+    match = matching_slots(game)
+    if match == 0:
+        return ((1 << rules.row_size) - 1) << (PEEK * MAX_SLOTS)
+    return match << (TAKE * MAX_SLOTS) | match << (DISCARD * MAX_SLOTS)
 
 
 @jit
@@ -188,8 +148,8 @@ def apply_action(game, rules, action):
     """T2, T5: carry out a legal action of the seat to move, up to the next chance or decision."""
     game.action = action
     slot = slot_of(action)
-    if kind_of(action) == DISCARD:
-        discard(game, slot)
+    if kind_of(action) == DISCARD:  # T5b: nobody looks at its front
+        leave_row(game, slot)
         end_turn(game, rules)
     elif game.front[slot] == UNSEEN:
         game.phase = FRONT
@@ -230,7 +190,7 @@ def peek(game, slot):
 
 @jit
 def learn(game, slot, seat):
-    """I2: a seat comes to know the front in a slot, and counts it once."""
+    """I2: a seat gets to know the front in a slot, and counts it once."""
     is_new = 1 - (game.peeked[slot] >> seat & 1)
     game.known[seat, face_of(game.front[slot], game.row[slot])] += is_new
 
@@ -251,18 +211,15 @@ def take(game, rules, slot):
 
 
 @jit
-def discard(game, slot):
-    """T5b: the card goes to the discard pile; nobody looks at its front."""
-    leave_row(game, slot)
-
-
-@jit
 def leave_row(game, slot):
-    """The slot is empty until the reserve fills it."""
+    """T5: the card leaves the row; its slot is empty until the reserve fills it."""
     game.gone[game.row[slot] - 1] += 1
     game.row[slot] = 0
     game.front[slot] = UNSEEN
     game.peeked[slot] = 0
+
+
+# --- T4, T6, E. The end of a turn, and of the game ---------------------------------------
 
 
 @jit
@@ -274,13 +231,6 @@ def end_turn(game, rules):
 
 
 @jit
-def seat_after(seat, places, rules):
-    """S3: the seat that comes so many places, num_players at most, after another one."""
-    other = seat + places
-    return other - rules.num_players if other >= rules.num_players else other
-
-
-@jit
 def burns(game, rules):
     """T4: whether the turn that ends costs the reserve a card."""
     if rules.burn == BURN_PEEK:
@@ -288,84 +238,65 @@ def burns(game, rules):
     return rules.burn == BURN_TURN
 
 
-# --- Chance --------------------------------------------------------------------------------
-
-
 @jit
-def num_chance_outcomes(game, rules):
-    """How many outcomes the present chance phase has; 0 outside of one."""
-    if game.phase == CARD or game.phase == DIE:
-        return rules.num_holes
-    return 2 if game.phase == FRONT else 0
-
-
-@jit
-def chance_weight(game, rules, outcome):
-    """S1, T1, I4: the weight of a chance outcome, a whole number, not normalised."""
-    if game.phase == CARD:
-        return np.int64(game.below[outcome])
-    if game.phase == DIE:
-        return 1
-    face = face_of(outcome + 1, game.row[slot_of(game.action)])
-    return rules.fronts[face] - np.int64(game.drawn[face])
-
-
-@jit
-def apply_chance(game, rules, outcome):
-    """Let chance have a certain outcome of positive weight."""
-    if game.phase == CARD:
-        show_top(game, rules, outcome + 1)
-    elif game.phase == DIE:
-        roll(game, outcome + 1)
+def settle_reserve(game, rules):
+    """S1, T6, T4, E2: the top card goes where it is due, until one stays for the next roll."""
+    while game.top != 0:
+        slot = empty_slot(game, rules)
+        if slot < MAX_SLOTS:
+            fill_slot(game, slot)
+        elif game.burn_due:
+            burn_top(game)
+        else:
+            begin_turn(game, rules)
+            return
+    if game.reserve > 0:
+        game.phase = CARD
     else:
-        draw_front(game, rules, outcome + 1)
+        game.phase = OVER
+        game.burn_due = 0
 
 
 @jit
-def sample_chance(game, rules, stream):
-    """Draw an outcome of the present chance phase from a stream, by its weight."""
-    if game.phase == CARD:
-        return sample_card(game, stream)
-    if game.phase == DIE:
-        return random_below(stream, rules.num_holes)
-    return sample_front(game, rules, stream)
+def empty_slot(game, rules):
+    """T6: the first slot without a card, MAX_SLOTS if there is none."""
+    empty = equal_bytes(pack_bytes(game.row, 0), 0) & (1 << rules.row_size) - 1
+    return NTH_BIT[empty, 0] if empty else MAX_SLOTS
 
 
 @jit
-def sample_card(game, stream):
-    """CARD: no card of the reserve is visible, each is as likely as the others."""
-    ticket = random_below(stream, game.reserve)
-    drawn = 0
-    upto = 0
-    for h in range(MAX_HOLES - 1):
-        upto += np.int64(game.below[h])
-        drawn += np.int64(ticket >= upto)
-    return drawn
+def fill_slot(game, slot):
+    """S1, T6: the top card of the reserve comes into a slot; nobody has peeked at it."""
+    game.row[slot] = game.top
+    game.front[slot] = UNSEEN
+    game.peeked[slot] = 0
+    remove_top(game)
 
 
 @jit
-def sample_front(game, rules, stream):
-    """FRONT: one of the fronts of this back that nobody has seen."""
-    cheese, traps = chance_weight(game, rules, 0), chance_weight(game, rules, 1)
-    return np.int64(random_below(stream, cheese + traps) >= cheese)
+def burn_top(game):
+    """T4: the top card of the reserve goes to the discard pile unseen."""
+    game.gone[game.top - 1] += 1
+    game.burn_due = 0
+    remove_top(game)
 
 
 @jit
-def run_chance(game, rules, stream):
-    """Let chance happen until somebody has to decide or the game is over.
-
-    The rules let a front come first, then cards, then the die; `sample_chance` and
-    `apply_chance` in a loop do the same, but their next step is harder to foresee for a processor.
-    """
-    if game.phase == FRONT:
-        draw_front(game, rules, sample_front(game, rules, stream) + 1)
-    while game.phase == CARD:
-        show_top(game, rules, sample_card(game, stream) + 1)
-    if game.phase == DIE:
-        roll(game, random_below(stream, rules.num_holes) + 1)
+def remove_top(game):
+    """S2: the top card has left the reserve; the next one is not visible yet."""
+    game.top = 0
+    game.reserve -= 1
 
 
-# --- Points --------------------------------------------------------------------------------
+@jit
+def last_mover(game, rules):
+    """S3: the seat that made the last decision, once there is one."""
+    if game.phase == OVER or game.phase == FRONT:
+        return np.int64(game.seat)
+    return seat_after(np.int64(game.seat), rules.num_players - 1, rules)
+
+
+# --- P. Points ---------------------------------------------------------------------------
 
 
 @jit
@@ -408,11 +339,11 @@ def write_payoffs(game, rules, payoffs, i):
 
 @jit
 def lost_payoff(rules):
-    """P5: what a seat gets that has not won."""
+    """P5: the payoff of a seat that has not won."""
     return -1 / (rules.num_players - 1)
 
 
-# --- Information ---------------------------------------------------------------------------
+# --- I. Information ----------------------------------------------------------------------
 
 
 @jit
@@ -426,9 +357,78 @@ def trap_probability(game, rules, seat, slot):
     return traps / (traps + rules.fronts[cheese] - np.int64(game.known[seat, cheese]))
 
 
+# --- Chance ------------------------------------------------------------------------------
+
+
 @jit
-def last_mover(game, rules):
-    """S3: the seat that made the last decision, once there is one."""
-    if game.phase == OVER or game.phase == FRONT:
-        return np.int64(game.seat)
-    return seat_after(np.int64(game.seat), rules.num_players - 1, rules)
+def num_chance_outcomes(game, rules):
+    """How many outcomes the present chance phase has; 0 in other phases."""
+    if game.phase == CARD or game.phase == DIE:
+        return rules.num_holes
+    return 2 if game.phase == FRONT else 0
+
+
+@jit
+def chance_weight(game, rules, outcome):
+    """S1, T1, I4: the weight of a chance outcome, a whole number, not normalised."""
+    if game.phase == CARD:
+        return np.int64(game.below[outcome])
+    if game.phase == DIE:
+        return 1
+    face = face_of(outcome + 1, game.row[slot_of(game.action)])
+    return rules.fronts[face] - np.int64(game.drawn[face])
+
+
+@jit
+def apply_chance(game, rules, outcome):
+    """Carry out an outcome of chance, which has a positive weight."""
+    if game.phase == CARD:
+        show_top(game, rules, outcome + 1)
+    elif game.phase == DIE:
+        roll(game, outcome + 1)
+    else:
+        draw_front(game, rules, outcome + 1)
+
+
+@jit
+def sample_chance(game, rules, stream):
+    """Draw an outcome of the present chance phase from a stream, by its weight."""
+    if game.phase == CARD:
+        return sample_card(game, stream)
+    if game.phase == DIE:
+        return random_below(stream, rules.num_holes)
+    return sample_front(game, rules, stream)
+
+
+@jit
+def sample_card(game, stream):
+    """CARD: no card of the reserve is visible, each is as likely as the others."""
+    ticket = random_below(stream, game.reserve)
+    drawn = 0
+    upto = 0
+    for h in range(MAX_HOLES - 1):
+        upto += np.int64(game.below[h])
+        drawn += np.int64(ticket >= upto)
+    return drawn
+
+
+@jit
+def sample_front(game, rules, stream):
+    """FRONT: one of the fronts of this back that nobody has seen."""
+    cheese, traps = chance_weight(game, rules, 0), chance_weight(game, rules, 1)
+    return np.int64(random_below(stream, cheese + traps) >= cheese)
+
+
+@jit
+def run_chance(game, rules, stream):
+    """Let chance happen until somebody has to decide or the game is over.
+
+    A front comes first, then cards, then the die. `sample_chance` and `apply_chance` in a loop do
+    the same, but processors predict their branches worse.
+    """
+    if game.phase == FRONT:
+        draw_front(game, rules, sample_front(game, rules, stream) + 1)
+    while game.phase == CARD:
+        show_top(game, rules, sample_card(game, stream) + 1)
+    if game.phase == DIE:
+        roll(game, random_below(stream, rules.num_holes) + 1)

@@ -24,12 +24,7 @@ Observation = dict[str, npt.NDArray[Any]]
 
 
 def variant_of(env: type, num_players: int, others: Mapping[str, Any]) -> Variant:
-    """The variant that the keywords of an environment's constructor ask for.
-
-    Args:
-        env: the environment's class, whose constructor ends in ``**variant``.
-        num_players: of the variant.
-        others: the keywords in ``**variant``.
+    """The variant of an environment, whose constructor ends in ``**variant``.
 
     Raises:
         TypeError: a keyword is no field of `Variant`. Libraries that try keywords rely on it.
@@ -125,14 +120,7 @@ class EverySeat:
         stream: int = 0,
         ignored: Sequence[str] = (),
     ) -> None:
-        """Deal a new game.
-
-        Args:
-            seed: of `reset`; None goes on with the stream.
-            options: of `reset`.
-            stream: which of the seed's streams.
-            ignored: names of options that mean nothing.
-        """
+        """`reset`, from one of the streams of the seed; ``ignored`` options mean nothing."""
         script = ScriptedDeal.from_options(self.variant, options, ignored)
         number = as_seed(seed)
         if number is not None:

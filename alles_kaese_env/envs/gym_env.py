@@ -100,7 +100,6 @@ class AllesKaeseEnv(OneGame, gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         self._renderer = Renderer(render_mode, perspective, self.variant)
         self._games = SingleSeatGames(1, self.variant, opponents, seat, reward, on_illegal, record)
         self._batch = self._games.batch
-        self._row = np.zeros(1, np.int64)
         self._action = np.zeros(1, np.int64)
         self._is_seeded = False
 
@@ -117,7 +116,7 @@ class AllesKaeseEnv(OneGame, gymnasium.Env[npt.NDArray[np.float32], np.int64]):
             game, opponents = drawn_streams(self.np_random, 2)
             self._games.seed(np.array([game]), agent_generator(int(opponents)))
         self._is_seeded = True
-        self._games.deal(self._row, script)
+        self._games.deal(self._games.rows, script)
         self._update_window()
         return self._observation(), self._info()
 
@@ -125,7 +124,7 @@ class AllesKaeseEnv(OneGame, gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         """Act with the learner's seat, and let the opponents play up to its next decision."""
         self._action[0] = as_action(action)
         games = self._games
-        games.step(self._action, self._row)
+        games.step(self._action, games.rows)
         self._update_window()
         reward, terminated = float(games.rewards[0]), bool(games.terminated[0])
         return self._observation(), reward, terminated, False, self._info()

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alles_kaese_env.actions import KINDS, decode_action, describe_action, encode_action
-from alles_kaese_env.core.loops import clear_games
+from alles_kaese_env.core import rules as core
 from alles_kaese_env.core.observe import OBSERVATION_RECORD, observe
 from alles_kaese_env.core.records import (
     CARD,
@@ -43,17 +43,6 @@ from alles_kaese_env.core.records import (
     OVER,
     PEEK,
     UNSEEN,
-)
-from alles_kaese_env.core.rules import (
-    apply_action,
-    apply_chance,
-    burns,
-    chance_weight,
-    legal_actions,
-    lost_payoff,
-    num_chance_outcomes,
-    slot_of,
-    write_payoffs,
 )
 from alles_kaese_env.envs.common import missing_extra
 from alles_kaese_env.observation import OBSERVATION, whole
@@ -72,7 +61,6 @@ EVENT_SIZE = 2  # bytes: phase and number
 FIRST_COUNTS = (1, 1, 0)  # of an event in the tensor: phases and numbers are counted from 1
 LAST_COUNTS = (DECISION + 1, NUM_ACTIONS, NUM_FACES)
 DERIVED = ("trap_share", "trap_probability")  # facts that follow from the others
-ONLY_ROW = np.zeros(1, np.int64)
 
 
 def parameters_of(variant: Variant) -> dict[str, Any]:
@@ -84,11 +72,7 @@ def parameters_of(variant: Variant) -> dict[str, Any]:
 
 
 def variant_of(parameters: Mapping[str, Any]) -> Variant:
-    """The variant of some game parameters.
-
-    Raises:
-        ValueError: a parameter is not what is allowed.
-    """
+    """The variant of some game parameters; `ValueError` if one is not allowed."""
     fields = {**GAME_TYPE.parameter_specification, **parameters}
     for name in ("traps", "copies"):
         words = fields[name].split()
@@ -128,7 +112,7 @@ def most_turns(variant: Variant) -> int:
     rules = variant.rules[0]
     game = np.zeros(1, GAME)[0]
     game.action = encode_action(PEEK, 0)
-    uses_card = 1.0 if burns(game, rules) else 1 / rules.num_holes
+    uses_card = 1.0 if core.burns(game, rules) else 1 / rules.num_holes
     used = np.zeros(rules.num_cards - rules.row_size)  # the probability of each number of cards
     used[0] = 1
     turns = 0
@@ -143,14 +127,7 @@ def most_turns(variant: Variant) -> int:
 class AllesKaeseGame(pyspiel.Game):
     """A variant as an OpenSpiel game.
 
-    Args:
-        params: the game parameters; what is missing is that of the default variant.
-
-    Attributes:
-        variant: the rules.
-
-    Raises:
-        ValueError: a parameter is not what is allowed.
+    Parameters that are missing are those of the default variant; `ValueError` for a wrong one.
     """
 
     def __init__(self, params: Mapping[str, Any] | None = None) -> None:
@@ -161,7 +138,7 @@ class AllesKaeseGame(pyspiel.Game):
             num_distinct_actions=NUM_ACTIONS,
             max_chance_outcomes=self.variant.num_holes,
             num_players=self.variant.num_players,
-            min_utility=float(lost_payoff(rules)),
+            min_utility=float(core.lost_payoff(rules)),
             max_utility=1.0,  # P5
             utility_sum=0.0,
             max_game_length=self.max_turns,
@@ -203,7 +180,7 @@ class AllesKaeseState(pyspiel.State):
     def __init__(self, game: AllesKaeseGame) -> None:
         super().__init__(game)
         self._games = np.zeros(1, GAME)
-        clear_games(self._games, game.variant.rules, ONLY_ROW)
+        core.clear(self._games[0], game.variant.rules[0])
         self._events = b""
         self._learned = (b"",) * game.variant.num_players
 
@@ -229,14 +206,14 @@ class AllesKaeseState(pyspiel.State):
         return bool(self.record.phase == OVER)
 
     def _legal_actions(self, player: int) -> list[int]:
-        legal = int(legal_actions(self.record, self.rules))
+        legal = int(core.legal_actions(self.record, self.rules))
         return [action for action in range(NUM_ACTIONS) if legal >> action & 1]
 
     def chance_outcomes(self) -> list[tuple[int, float]]:
         """The outcomes of positive weight with their probabilities."""
         record, rules = self.record, self.rules
-        number = num_chance_outcomes(record, rules)
-        weights = [int(chance_weight(record, rules, k)) for k in range(number)]
+        outcomes = range(core.num_chance_outcomes(record, rules))
+        weights = [int(core.chance_weight(record, rules, k)) for k in outcomes]
         total = sum(weights)
         return [(k, weight / total) for k, weight in enumerate(weights) if weight]
 
@@ -247,9 +224,9 @@ class AllesKaeseState(pyspiel.State):
         before = record.known.copy()
         self._events += bytes((record.phase, action))
         if record.phase == DECISION:
-            apply_action(record, rules, action)
+            core.apply_action(record, rules, action)
         else:
-            apply_chance(record, rules, action)
+            core.apply_chance(record, rules, action)
         learned = record.known - before
         self._learned = tuple(
             seen + bytes((1 + learned[seat].argmax() if learned[seat].any() else 0,))
@@ -257,30 +234,27 @@ class AllesKaeseState(pyspiel.State):
         )
 
     def _accepts(self, action: int) -> bool:
-        """Whether `legal_actions` has it; to make that list would double the cost of a step."""
+        """Whether `legal_actions` has it; building that list would double the cost of a step."""
         record, rules = self.record, self.rules
+        if action < 0:
+            return False
         if record.phase == DECISION:
-            legal = int(legal_actions(record, rules))
-            return 0 <= action < NUM_ACTIONS and bool(legal >> action & 1)
-        number = num_chance_outcomes(record, rules)
-        return 0 <= action < number and bool(chance_weight(record, rules, action))
+            return bool(int(core.legal_actions(record, rules)) >> action & 1)
+        number = core.num_chance_outcomes(record, rules)
+        return action < number and bool(core.chance_weight(record, rules, action))
 
     def returns(self) -> list[float]:
         """The payoffs (P5), 0 until the game is over."""
         payoffs = np.zeros((1, self.num_players()))
         if self.is_terminal():
-            write_payoffs(self.record, self.rules, payoffs, 0)
+            core.write_payoffs(self.record, self.rules, payoffs, 0)
         return [float(payoff) for payoff in payoffs[0]]
 
     def resample_from_infostate(self, player: int, sampler: Callable[[], float]) -> Any:
         """A state that the player cannot tell from this one.
 
-        Every front that the player does not know is drawn anew, each of those that may be there
-        as likely (I4): what the others did is not held against them.
-
-        Args:
-            player: the seat whose information is kept.
-            sampler: draws from [0, 1).
+        Every front that the player does not know is drawn anew with the probabilities of I4,
+        whatever the others did. The ``sampler`` draws from [0, 1).
         """
         outcomes = self.history()
         left = (self.rules.fronts - self.record.known[player]).reshape(2, MAX_HOLES)
@@ -298,11 +272,11 @@ class AllesKaeseState(pyspiel.State):
         unknown, in_row = [], {}
         state = self.get_game().new_initial_state()
         for event, outcome in enumerate(self.history()):
-            slot = int(slot_of(state.record.action))
+            slot = int(core.slot_of(state.record.action))
             if state.record.phase == FRONT:
                 in_row[slot] = event, int(state.record.row[slot])
             state.apply_action(outcome)
-            slot = int(slot_of(state.record.action))
+            slot = int(core.slot_of(state.record.action))
             if slot in in_row and self._learned[player][event]:
                 del in_row[slot]
             elif slot in in_row and state.record.front[slot] == UNSEEN:  # it has left
@@ -348,12 +322,9 @@ def seen_word(phase: int, number: int, learned: int) -> str:
 class Observer:
     """OpenSpiel's observer of what a seat knows: the observation of the project.
 
-    Args:
-        game: the game.
-        more: names and shapes of what the tensor holds before the observation.
-
     Attributes:
-        tensor: float32, rewritten by `set_from`; the observation (253,) is its last part.
+        tensor: float32, rewritten by `set_from`: what ``more`` names with its shapes, then the
+            observation (253,).
         dict: the parts of the tensor by name.
     """
 

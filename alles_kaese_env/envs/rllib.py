@@ -72,8 +72,7 @@ class AllesKaeseMultiAgentEnv(EverySeat, MultiAgentEnv):  # type: ignore[misc]
         """Begin a new game; without a seed, the random stream goes on."""
         self._deal(seed, options, self._stream)
         self._is_over = False
-        mover = self._mover()
-        return {mover: self._seen_by_mover()}, {mover: {"illegal_action": np.array(False)}}
+        return self._seen(), self._info()
 
     def step(
         self, action_dict: Mapping[str, Any]
@@ -99,18 +98,16 @@ class AllesKaeseMultiAgentEnv(EverySeat, MultiAgentEnv):  # type: ignore[misc]
         self._batch.step([action])
         if self._batch.over[0]:
             return self._end(self._batch.payoffs[0].tolist())
-        mover = self._mover()
-        info = {"illegal_action": np.array(False)}
-        goes_on = {"__all__": False}
-        return {mover: self._seen_by_mover()}, {}, goes_on, goes_on.copy(), {mover: info}
+        return self._seen(), {}, {"__all__": False}, {"__all__": False}, self._info()
+
+    def _seen(self) -> dict[str, Observation]:
+        return {self._mover(): self._seen_by_mover()}
+
+    def _info(self) -> dict[str, Info]:
+        return {self._mover(): {"illegal_action": np.array(False)}}
 
     def _end(self, rewards: list[float], cheat: str | None = None) -> tuple[Any, ...]:
-        """The last step: every agent sees how the game ended.
-
-        Args:
-            rewards: of each seat.
-            cheat: the agent whose illegal action ended the game.
-        """
+        """The last step: all agents see how the game ended; ``cheat`` acted illegally."""
         self._is_over = True
         agents = self.possible_agents
         return (

@@ -45,13 +45,9 @@ class GamesVecEnv(VecEnv):
 
     def __init__(self, batches: Sequence[SingleSeatGames]) -> None:
         self.batches = list(batches)
-        self._every = [np.arange(len(games.seats), dtype=np.int64) for games in batches]
-        ends = np.cumsum([len(rows) for rows in self._every]).tolist()
-        self._parts = [
-            slice(end - len(rows), end) for rows, end in zip(self._every, ends, strict=True)
-        ]
+        *self._starts, number = np.cumsum([len(games.rows) for games in batches]).tolist()
         self.render_mode = None
-        super().__init__(ends[-1], OBSERVATION.space(), gymnasium.spaces.Discrete(NUM_ACTIONS))
+        super().__init__(number, OBSERVATION.space(), gymnasium.spaces.Discrete(NUM_ACTIONS))
         self._actions = np.zeros(self.num_envs, np.int64)
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, np.int64)
@@ -68,8 +64,8 @@ class GamesVecEnv(VecEnv):
 
     def reset(self) -> npt.NDArray[np.float32]:
         """Begin new games; observations (B, 253) float32."""
-        for games, rows in zip(self.batches, self._every, strict=True):
-            games.deal(rows)
+        for games in self.batches:
+            games.deal(games.rows)
         self._returns[:] = 0
         self._lengths[:] = 0
         return self._observations()
@@ -81,8 +77,9 @@ class GamesVecEnv(VecEnv):
     def step_wait(self) -> Step:
         """Carry the actions out: observations (B, 253), rewards (B,), dones (B,), infos."""
         batches = self.batches
-        for games, part, rows in zip(batches, self._parts, self._every, strict=True):
-            games.step(self._actions[part], rows)
+        parts = np.split(self._actions, self._starts)
+        for games, actions in zip(batches, parts, strict=True):
+            games.step(actions, games.rows)
         rewards = np.concatenate([games.rewards for games in batches])
         dones = np.concatenate([games.terminated for games in batches])
         illegal = np.concatenate([games.illegal for games in batches])
@@ -113,7 +110,7 @@ class GamesVecEnv(VecEnv):
         return np.concatenate([games.batch.masks for games in self.batches])
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """The attribute of the whole, once for each game asked for."""

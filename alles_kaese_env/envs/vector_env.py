@@ -17,13 +17,7 @@ from alles_kaese_env.core.records import NUM_ACTIONS
 from alles_kaese_env.envs.common import Info, variant_of, warn_without_mode
 from alles_kaese_env.observation import OBSERVATION
 from alles_kaese_env.replay.game import Perspective, Replay
-from alles_kaese_env.seeding import (
-    agent_generator,
-    as_seed,
-    drawn_streams,
-    streams_of,
-    streams_of_each,
-)
+from alles_kaese_env.seeding import agent_generator, as_seed, drawn_streams, streams_of
 from alles_kaese_env.single_seat import SingleSeatGames
 from alles_kaese_env.state import State, checked_array, open_state
 from alles_kaese_env.variant import one_of, whole_number
@@ -103,7 +97,6 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
         self.single_action_space = gymnasium.spaces.Discrete(NUM_ACTIONS)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self._all_rows = np.arange(self.num_envs, dtype=np.int64)
         self._all = np.ones(self.num_envs, bool)
         self._lengths = np.zeros(self.num_envs, np.int64)  # steps of the present episodes
         self._is_over = np.zeros(self.num_envs, bool)  # waits for a new game
@@ -179,8 +172,8 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
             warn_without_mode(self.metadata["render_modes"])
             return None
         self._games.check_begun()
-        batch, seats = self._games.batch, self._games.seats.tolist()
-        return tuple(self._renderer.render(batch, row, seat) for row, seat in enumerate(seats))
+        seats = enumerate(self._games.seats.tolist())
+        return tuple(self._renderer.render(self._games.batch, row, seat) for row, seat in seats)
 
     def replay(self, row: int = 0, **options: Any) -> Replay:
         """A game up to now, recorded with ``record=True``; see `GameBatch.replay`."""
@@ -206,7 +199,7 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
             else:
                 words, agents_seed = streams_of(number, self.num_envs), number
         streams = self._games.batch.streams.copy()
-        which = rows if self._is_seeded else self._all_rows
+        which = rows if self._is_seeded else self._games.rows
         streams[which] = words[which]
         self._games.seed(streams, agent_generator(agents_seed))
         self._is_seeded = True
@@ -221,8 +214,10 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
             )
         numbers = [as_seed(seed) for seed in seeds]
         words = self._games.batch.streams.copy()
+        for k, number in enumerate(numbers):
+            if number is not None:
+                words[k] = streams_of(number, 1)[0]
         given = [number for number in numbers if number is not None]
-        words[[number is not None for number in numbers]] = streams_of_each(given)
         if given:
             self._np_random, self._np_random_seed = np.random.default_rng(given), -1
         return words, given or None
@@ -255,7 +250,7 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
         return self._games.batch.observations.copy()
 
     def _infos(self, which: Flags) -> Info:
-        """The infos of the games in ``which``, as `VectorEnv._add_info` would collect them."""
+        """The infos of the games in ``which``, as `VectorEnv._add_info` collects them."""
         return {
             "action_mask": (self._games.batch.masks & which[:, None]).astype(np.int8),
             "_action_mask": which.copy(),

@@ -39,7 +39,7 @@ KINDS = {PEEK: "peek", TAKE: "take", DISCARD: "discard"}
 GAMES_A_SEAT = 50  # 1,000 games of all seats at tables for 2 to 6
 SEATS_AT_TABLE = [(players, seat) for players in range(2, 7) for seat in range(players)]
 
-# Rules that an API has to pass on to the engine.
+# Rules that an API has to pass on to the core.
 VARIANTS = {
     "2 players": {"num_players": 2},
     "3 players": {"num_players": 3},
@@ -224,7 +224,7 @@ def let_others_play(batch: GameBatch, seat: int) -> None:
 def replay_random_games(
     looks: Any, masks: Any, step: Any, players: int, seat: int, seed: int, games: int
 ) -> None:
-    """Whole games of one seat through an API of many games and through the engine.
+    """Whole games of one seat through an API of many games and through the core.
 
     Args:
         looks: the first observations.

@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from alles_kaese_env import NUM_ACTIONS, AllesKaeseEnv, AllesKaeseVectorEnv, alles_kaese_v0
+from alles_kaese_env import (
+    NUM_ACTIONS,
+    OBSERVATION,
+    AllesKaeseEnv,
+    AllesKaeseVectorEnv,
+    alles_kaese_v0,
+)
 from apis.helpers import pick
 
 SINGLE = {
@@ -99,7 +105,7 @@ def test_of_stable_baselines3():
         for info, done in zip(infos, dones, strict=True):
             illegal += info["illegal_action"]
             if done:  # as DummyVecEnv and Monitor add them
-                assert info.pop("terminal_observation").shape == (253,)
+                assert info.pop("terminal_observation").shape == (OBSERVATION.size,)
                 assert set(info.pop("episode")) == {"r", "l", "t"}
             assert form_of(info) == SB3
     assert illegal > 10

@@ -1,4 +1,4 @@
-"""Minari: recorded games are those of the engine. What else `minari_dataset` does: test_record."""
+"""Minari: recorded games are those of the core. What else `minari_dataset` does: test_record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:minari")  # of meta
 
 
 def replay_episodes(players, seat, games, folder, monkeypatch):
-    """Random games, recorded and loaded, through the engine from the same seed."""
+    """Random games, recorded and loaded, through the core from the same seed."""
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(folder))
     name = "alles-kaese/replayed-v0"
     record(make("random"), name, episodes=games, seed=seat, num_players=players, seat=seat)

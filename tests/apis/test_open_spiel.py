@@ -1,4 +1,4 @@
-"""The OpenSpiel API: its own checkers, its algorithms, and random games against the engine."""
+"""The OpenSpiel API: its own checkers, its algorithms, and random games against the core."""
 
 from __future__ import annotations
 
@@ -8,18 +8,9 @@ import numpy as np
 import pytest
 
 from alles_kaese_env import GameBatch, Variant
-from alles_kaese_env.core.loops import (
-    act_games,
-    chance_games,
-    clear_games,
-)
-from alles_kaese_env.core.records import (
-    DECISION,
-)
-from alles_kaese_env.core.rules import (
-    chance_weight,
-    num_chance_outcomes,
-)
+from alles_kaese_env.core.loops import act_games, chance_games, clear_games
+from alles_kaese_env.core.records import DECISION
+from alles_kaese_env.core.rules import chance_weight, num_chance_outcomes
 
 pyspiel = pytest.importorskip("pyspiel", reason="OpenSpiel is not installed (extra openspiel)")
 
@@ -71,7 +62,7 @@ def shown(state):
     )
 
 
-# --- Games against the engine ---------------------------------------------------------------------
+# --- Games against the core ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("players", PLAYERS)
@@ -92,7 +83,7 @@ def test_random_games_are_those_of_the_engine(players):
                 expected = {k: w / sum(weights) for k, w in enumerate(weights) if w}
                 assert dict(state.chance_outcomes()) == pytest.approx(expected)
                 outcome = choose(state, rng)
-                chance_games(batch.games, rules, rows, np.array([outcome]))
+                chance_games(*batch.arrays[:3], rows, np.array([outcome]))
             else:
                 seat = state.current_player()
                 assert seat == batch.seats[0]

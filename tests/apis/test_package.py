@@ -225,7 +225,7 @@ def use(one) -> None:
 
 
 def compiled_for_copies() -> list[str]:
-    """Which copies make the engine compile anything that the original did not need."""
+    """Which copies make the core compile anything that the original did not need."""
     culprits = []
     for make in (make_batch, make_env, make_vector, make_aec):
         for name, duplicate in COPIES.items():
@@ -239,7 +239,7 @@ def compiled_for_copies() -> list[str]:
 
 
 def test_copies_use_the_code_that_is_compiled_already():
-    """Another type of array, one that may be written into, would compile the engine again."""
+    """Another type of array, one that may be written into, would compile the core again."""
     code = f"from {__name__} import compiled_for_copies; print(compiled_for_copies())"
     assert run_python(code) == "[]"
 
@@ -310,5 +310,6 @@ def test_wrong_arguments_of_the_batch_and_the_layout_are_named():
             batch.observe(seats)
     with pytest.raises(KeyError, match="field is 'x'; allowed: row, own_peeks"):
         OBSERVATION["x"]
-    with pytest.raises(ValueError, match=r"shape \(4, 253\); allowed: \(253,\)"):
+    size = OBSERVATION.size
+    with pytest.raises(ValueError, match=rf"shape \(4, {size}\); allowed: \({size},\)"):
         OBSERVATION.facts(batch.observations, batch.variant)

@@ -19,13 +19,7 @@ from properties.test_leaks import swap_states
 
 import alles_kaese_env
 from alles_kaese_env import AllesKaeseEnv, AllesKaeseVectorEnv, GameBatch, Variant, alles_kaese_v0
-from alles_kaese_env.core.records import (
-    CHEESE,
-    OVER,
-    TAKE,
-    TRAP,
-    UNSEEN,
-)
+from alles_kaese_env.core.records import CHEESE, OVER, TAKE, TRAP, UNSEEN
 from alles_kaese_env.viewer.text import text_of
 from alles_kaese_env.viewer.view import view_of
 

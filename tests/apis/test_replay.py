@@ -17,19 +17,9 @@ from builders import PLAYERS, all_variants, name_of, stacked
 
 import alles_kaese_env
 from alles_kaese_env import PEEK, TAKE, AllesKaeseEnv, GameBatch, Variant, decode_action
-from alles_kaese_env.core.loops import (
-    observe_games,
-)
-from alles_kaese_env.core.observe import (
-    OBSERVATION_RECORD,
-)
-from alles_kaese_env.core.records import (
-    DIE,
-    GAME,
-    GAME_FIELDS,
-    MAX_HOLES,
-    UNSEEN,
-)
+from alles_kaese_env.core.loops import observe_games
+from alles_kaese_env.core.observe import OBSERVATION_RECORD
+from alles_kaese_env.core.records import DIE, GAME, GAME_FIELDS, MAX_HOLES, UNSEEN
 from alles_kaese_env.replay import ALL, PUBLIC, Event, Replay, from_json, load, save, to_json
 from alles_kaese_env.replay.file import MOST_BYTES, MOST_TURNS
 from alles_kaese_env.scripted import ScriptedDeal

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel
 
-from alles_kaese_env import GameBatch, Variant, alles_kaese_v0
+from alles_kaese_env import OBSERVATION, GameBatch, Variant, alles_kaese_v0
 from apis.helpers import assert_same, pick
 
 supersuit = pytest.importorskip("supersuit", reason="needs SuperSuit (pip install supersuit)")
@@ -29,13 +29,13 @@ NEED_A_BOX = {
     "normalize_obs_v0": (),
     "pad_observations_v0": (),
 }
-GYM_WRAPPERS = {  # and what they make of the size 253
-    "clip_reward_v0": ((), 253),
-    "delay_observations_v0": ((1,), 253),
-    "dtype_v0": ((np.float16,), 253),
-    "flatten_v0": ((), 253),
-    "frame_stack_v1": ((3,), 3 * 253),
-    "normalize_obs_v0": ((), 253),
+GYM_WRAPPERS = {  # and what they make of the size
+    "clip_reward_v0": ((), OBSERVATION.size),
+    "delay_observations_v0": ((1,), OBSERVATION.size),
+    "dtype_v0": ((np.float16,), OBSERVATION.size),
+    "flatten_v0": ((), OBSERVATION.size),
+    "frame_stack_v1": ((3,), 3 * OBSERVATION.size),
+    "normalize_obs_v0": ((), OBSERVATION.size),
 }
 
 

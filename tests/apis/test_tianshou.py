@@ -20,14 +20,14 @@ def make(players):
 
 
 def assert_looks(seen, batch):
-    """Who acts, what it knows and what it may do are those of the engine."""
+    """Who acts, what it knows and what it may do are those of the core."""
     assert seen["agent_id"] == f"player_{batch.seats[0]}"
     assert np.array_equal(seen["obs"], batch.observations[0])
     assert list(seen["mask"]) == batch.masks[0].tolist()
 
 
 def replay_games(players, games):
-    """Random games through tianshou and through the engine, from the same seeds."""
+    """Random games through tianshou and through the core, from the same seeds."""
     env = make(players)
     batch = GameBatch(1, Variant(num_players=players))
     rng = np.random.default_rng(players)

@@ -27,7 +27,7 @@ def wrapped(players):
 
 
 def assert_looks(step, batch, seat):
-    """Who acts, what it may do and what every seat knows are those of the engine."""
+    """Who acts, what it may do and what every seat knows are those of the core."""
     for other in range(batch.variant.num_players):
         group = step[f"player_{other}"]
         assert group["mask"].item() == (other == seat)
@@ -39,7 +39,7 @@ def assert_looks(step, batch, seat):
 
 
 def replay_games(players, games):
-    """Random games through TorchRL and through the engine, from the same seeds."""
+    """Random games through TorchRL and through the core, from the same seeds."""
     env = wrapped(players)
     batch = GameBatch(1, Variant(num_players=players))
     rng = np.random.default_rng(players)

@@ -13,12 +13,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
-from alles_kaese_env import (
-    NUM_ACTIONS,
-    OBSERVATION,
-    AllesKaeseEnv,
-    AllesKaeseVectorEnv,
-)
+from alles_kaese_env import NUM_ACTIONS, OBSERVATION, AllesKaeseEnv, AllesKaeseVectorEnv
 from apis.helpers import (
     BAD_SEEDS,
     COPIES,

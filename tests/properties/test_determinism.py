@@ -18,9 +18,7 @@ from llvmlite.binding import get_host_cpu_features
 
 import alles_kaese_env
 from alles_kaese_env import GameBatch, Variant, alles_kaese_v0
-from alles_kaese_env.core.records import (
-    GAME,
-)
+from alles_kaese_env.core.records import GAME
 from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv
 from alles_kaese_env.scripted import ScriptedDeal
 from properties.trace import trace_digest

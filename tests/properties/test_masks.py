@@ -8,14 +8,7 @@ import pytest
 from builders import BURNS, PLAYERS, all_variants, mixed_states, name_of, random_legal
 
 from alles_kaese_env import NUM_ACTIONS, GameBatch, Variant
-from alles_kaese_env.core.records import (
-    DECISION,
-    DISCARD,
-    MAX_SLOTS,
-    OVER,
-    PEEK,
-    TAKE,
-)
+from alles_kaese_env.core.records import DECISION, DISCARD, MAX_SLOTS, OVER, PEEK, TAKE
 from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv
 
 for_all_variants = pytest.mark.parametrize("variant", all_variants(), ids=name_of)

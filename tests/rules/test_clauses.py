@@ -247,7 +247,7 @@ def test_t2_the_card_stays_in_its_slot_with_its_back_up(players):
 
 @for_all_players
 def test_t2_a_player_may_peek_at_a_card_that_he_knows(players):
-    """T2, I2: he learns nothing new by it."""
+    """T2, I2: the player learns nothing new by it."""
     batch = table(Variant(num_players=players, burn="never"), f"{ROW} 4c", [5] * (players + 1))
     for slot in range(players):
         play(batch, f"peek {slot}")
@@ -406,7 +406,7 @@ def test_t5b_nobody_looks_at_a_discarded_card(players, slot):
 
 @for_all_players
 def test_t5b_who_peeked_at_a_discarded_card_still_knows_it(players):
-    """T5b, I2: the front stays among what he knows, and only he does."""
+    """T5b, I2: the front stays among what the player knows, and theirs alone."""
     batch = table(Variant(num_players=players, burn="never"), f"{ROW} 6t 3c", [4, 3, 4])
     play(batch, "peek 5", "discard 5")
     for seat, facts in enumerate(own_facts(batch)):

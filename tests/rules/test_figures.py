@@ -7,11 +7,7 @@ import pytest
 from builders import PLAYERS, playing
 
 from alles_kaese_env import GameBatch, Variant
-from alles_kaese_env.core.records import (
-    CHEESE,
-    MAX_SLOTS,
-    TRAP,
-)
+from alles_kaese_env.core.records import CHEESE, MAX_SLOTS, TRAP
 
 GAMES = 40_000
 

@@ -238,9 +238,9 @@ WRONG_DICE = [
     ([True], "dice[0] is True", "a whole number from 1 to 2"),
     (["1"], "dice[0] is '1'", "a whole number from 1 to 2"),
     ([None], "dice[0] is None", "a whole number from 1 to 2"),
-    ("12", "dice is '12'", "a list of faces"),
-    (1, "dice is 1", "a list of faces"),
-    (None, "dice is None", "a list of faces"),
+    ("12", "dice is '12'", "a list of numbers"),
+    (1, "dice is 1", "a list of numbers"),
+    (None, "dice is None", "a list of numbers"),
 ]
 
 
@@ -267,7 +267,7 @@ def faces():
         ({"decks": DECK}, "options has 'decks'; allowed: 'deck', 'dice'"),
         ({"deck": DECK, "die": [1]}, "options has 'die'; allowed: 'deck', 'dice'"),
         ({"deck": None, "seed": 1}, "options has 'seed'; allowed: 'deck', 'dice'"),
-        ({"dice": None}, "dice is None; allowed: a list of faces"),
+        ({"dice": None}, "dice is None; allowed: a list of numbers"),
     ],
 )
 def test_wrong_options_of_reset_are_refused_and_leave_the_game_as_it_is(options, message):
