@@ -70,7 +70,7 @@ def assert_legal(infos, seen):
 
 
 @each_number
-def test_random_games_are_those_of_the_core(players):
+def test_random_games_are_those_of_the_engine(players):
     """Observations, masks, rewards and ends of 1,000 games; every seat sees the last position."""
     env = AllesKaeseMultiAgentEnv({"num_players": players})
     batch = GameBatch(1, Variant(num_players=players))
