@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.arena.matches import Score, ratings
-from agents.ppo.options import options_table
+from agents.ppo.options import OPTIONS, Config, as_text, flag
 from alles_kaese_env import OBSERVATION
 from alles_kaese_env.command_line import Parser
 
@@ -226,6 +226,16 @@ def with_interval(share: float, low: float, high: float) -> str:
 
 def options_page() -> str:
     """What a training run can be told."""
+    rows = []
+    for name, about in OPTIONS.items():
+        default = getattr(Config, name)
+        flags = ", ".join(f"`{one}`" for one in (flag(name), about.alias) if one)
+        allowed = ", ".join(f"`{choice}`" for choice in about.choices)
+        if not isinstance(default, str):
+            allowed = f"{about.low:,} to {about.high:,}"
+        only = f"with `--engine {about.engine}`: " if about.engine else ""
+        resume = "; may change with `--resume`" if about.can_change else ""
+        rows.append([flags, f"`{as_text(default)}`", allowed, f"{only}{about.meaning}{resume}"])
     return f"""# Training options
 
 What `python train.py --algo ppo` takes beside `--out DIRECTORY`, the directory of the new run
@@ -233,7 +243,7 @@ What `python train.py --algo ppo` takes beside `--out DIRECTORY`, the directory 
 
 This page is written by `python docs/generate.py`.
 
-{options_table()}
+{table(["option", "default", "allowed", "meaning"], rows)}
 """
 
 

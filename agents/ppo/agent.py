@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,8 @@ from alles_kaese_env.agent import checked_batch
 from alles_kaese_env.core.records import MAX_SLOTS
 from alles_kaese_env.files import read_arrays, reading, replacing
 
-Weights = Mapping[str, npt.NDArray[np.float32]]
+Array: TypeAlias = "npt.NDArray[np.float32]"
+Weights: TypeAlias = "Mapping[str, Array]"
 
 WEIGHTS_FILE = "policy.npz"
 PRETRAINED = Path(__file__).parents[1] / "pretrained" / "ppo.npz"
@@ -47,6 +48,8 @@ class PolicyNetwork:
         nothing = np.zeros((1, OBSERVATION.size), np.float32)
         try:
             self._body = body(self.weights)
+            self._action_net = Linear(self.weights, "action_net")
+            self._value_net = Linear(self.weights, "value_net")
             shapes = self.logits(nothing).shape, self.values(nothing).shape
         except KeyError as error:
             raise ValueError(f"weights have no {error}; allowed: those of a policy") from None
@@ -60,13 +63,14 @@ class PolicyNetwork:
                 f"allowed: {NUM_ACTIONS} logits and a value"
             )
 
-    def logits(self, observations: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    def logits(self, observations: Array) -> Array:
         """Unmasked logits (B, 18) for observations (B, 253)."""
-        return self._body.logits(observations)
+        outputs = self._action_net(self._body.forward_actor(observations))
+        return flat_logits(outputs) if outputs.ndim == 3 else outputs
 
-    def values(self, observations: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    def values(self, observations: Array) -> Array:
         """The payoff (B,) that the critic expects for observations (B, 253)."""
-        return self._body.values(observations)[:, 0]
+        return self._value_net(self._body.forward_critic(observations))[:, 0]
 
 
 class Linear:
@@ -76,87 +80,98 @@ class Linear:
         self._weight = np.ascontiguousarray(weights[f"{name}.weight"].T)
         self._bias = weights[f"{name}.bias"] if has_bias else np.float32(0)
 
-    def __call__(self, inputs: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    def __call__(self, inputs: Array) -> Array:
         """Outputs (..., O) for inputs (..., I)."""
-        outputs = inputs.reshape(-1, len(self._weight)) @ self._weight  # as one product of matrices
+        outputs = inputs.reshape(-1, len(self._weight)) @ self._weight  # one matrix product
         outputs += self._bias
         return outputs.reshape(*inputs.shape[:-1], -1)
+
+
+def relu(inputs: Array) -> Array:
+    """The positive part, in place."""
+    return np.maximum(inputs, 0, out=inputs)
 
 
 class MLPBody:
     """Two multi-layer perceptrons, one for the policy and one for the value."""
 
     def __init__(self, weights: Weights) -> None:
-        self._actor = self._layers(weights, "mlp_extractor.policy_net", "action_net")
-        self._critic = self._layers(weights, "mlp_extractor.value_net", "value_net")
+        self._layers = {
+            part: [
+                Linear(weights, name.removesuffix(".weight"))
+                for name in sorted(weights, key=lambda name: (len(name), name))  # 10 after 9
+                if name.startswith(f"mlp_extractor.{part}.") and name.endswith(".weight")
+            ]
+            for part in ("policy_net", "value_net")
+        }
 
-    def logits(self, observations: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Logits (B, 18)."""
-        return self._forward(self._actor, observations)
+    def forward_actor(self, observations: Array) -> Array:
+        """Features for the policy (B, units)."""
+        return self._forward("policy_net", observations)
 
-    def values(self, observations: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Values (B, 1)."""
-        return self._forward(self._critic, observations)
+    def forward_critic(self, observations: Array) -> Array:
+        """Features for the value (B, units)."""
+        return self._forward("value_net", observations)
 
-    @staticmethod
-    def _layers(weights: Weights, hidden: str, last: str) -> list[Linear]:
-        numbers = sorted(
-            int(name.split(".")[-2])
-            for name in weights
-            if name.startswith(hidden + ".") and name.endswith(".weight")
-        )
-        return [Linear(weights, name) for name in [f"{hidden}.{k}" for k in numbers] + [last]]
-
-    @staticmethod
-    def _forward(layers: list[Linear], inputs: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        for layer in layers[:-1]:
-            inputs = relu(layer(inputs))
-        return layers[-1](inputs)
+    def _forward(self, part: str, features: Array) -> Array:
+        for layer in self._layers[part]:
+            features = relu(layer(features))
+        return features
 
 
-class SlotBody:
-    """The same weights for every slot of the row, see `agents.ppo.network`."""
+class SlotForward:
+    """The forward pass of a network of slots, see `agents.ppo.network`.
+
+    It is the same for arrays and for tensors: subclasses have the layers, ``scale``, and ``relu``
+    and ``concatenate`` of their library.
+    """
+
+    def forward(self, observations: Any) -> tuple[Any, Any]:
+        """Features of each slot (B, 6, units) and of the table (B, units)."""
+        slots, table = self._embed(observations)
+        return self._of_slots(slots, table), self._of_table(table)
+
+    def forward_actor(self, observations: Any) -> Any:
+        """Features of each slot alone."""
+        return self._of_slots(*self._embed(observations))
+
+    def forward_critic(self, observations: Any) -> Any:
+        """Features of the table alone."""
+        return self._of_table(self._embed(observations)[1])
+
+    def _embed(self: Any, observations: Any) -> tuple[Any, Any]:
+        of_slots, of_table = split(observations)
+        slots = self.relu(self.slot(self.concatenate(of_slots, 2)))
+        table = self.table(self.concatenate(of_table, 1) * self.scale)
+        table = self.relu(table + self.row(slots.sum(1)))
+        return slots, self.relu(self.context(table))
+
+    def _of_slots(self: Any, slots: Any, table: Any) -> Any:
+        return self.relu(self.own(slots) + self.others(table)[:, None])
+
+    def _of_table(self: Any, table: Any) -> Any:
+        return self.relu(self.value(table))
+
+
+class SlotBody(SlotForward):
+    """The same weights for every slot of the row."""
+
+    relu = staticmethod(relu)
+    concatenate = staticmethod(np.concatenate)
 
     def __init__(self, weights: Weights) -> None:
-        names = {"slot": True, "table": True, "row": False, "context": True, "own": True}
-        names |= {"others": False, "value": True}
-        self._hidden = {
-            name: Linear(weights, f"mlp_extractor.{name}", has_bias)
-            for name, has_bias in names.items()
-        }
-        self._scale = weights["mlp_extractor.scale"]
-        self._action_net = Linear(weights, "action_net")
-        self._value_net = Linear(weights, "value_net")
-
-    def logits(self, observations: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Logits (B, 18)."""
-        slots, table = self._embed(observations)
-        hidden = relu(self._hidden["own"](slots) + self._hidden["others"](table)[:, None])
-        by_slot = self._action_net(hidden)
-        return by_slot.transpose(0, 2, 1).reshape(len(by_slot), -1)  # actions are kind x slot
-
-    def values(self, observations: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Values (B, 1)."""
-        _, table = self._embed(observations)
-        return self._value_net(relu(self._hidden["value"](table)))
-
-    def _embed(
-        self, observations: npt.NDArray[np.float32]
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """What is known of each slot (B, 6, units) and of the table (B, units)."""
-        inputs = split(observations)
-        slots = relu(self._hidden["slot"](np.concatenate(inputs[0], axis=2)))
-        table = self._hidden["table"](np.concatenate(inputs[1], axis=1) * self._scale)
-        table = relu(table + self._hidden["row"](slots.sum(axis=1)))
-        return slots, relu(self._hidden["context"](table))
+        for name in ("slot", "table", "row", "context", "own", "others", "value"):
+            layer = Linear(weights, f"mlp_extractor.{name}", name not in ("row", "others"))
+            setattr(self, name, layer)
+        self.scale = weights["mlp_extractor.scale"]
 
 
 def split(observations: Any) -> tuple[list[Any], list[Any]]:
     """The inputs of a network of slots, from observations (B, 253): an array or a tensor.
 
     Returns:
-        What says something of each slot, parts (B, 6, any), the last of them whether the slot
-        matches the die; and the rest, parts (B, any).
+        What describes each slot, parts (B, 6, any), the last of them whether the slot matches the
+        die; and the rest, parts (B, any).
     """
     slots = [
         observations[:, OBSERVATION[name].where].reshape(len(observations), MAX_SLOTS, -1)
@@ -167,9 +182,9 @@ def split(observations: Any) -> tuple[list[Any], list[Any]]:
     return [*slots, slots[0] @ die[:, :, None]], table
 
 
-def relu(inputs: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """The positive part, in place."""
-    return np.maximum(inputs, 0, out=inputs)
+def flat_logits(by_slot: Any) -> Any:
+    """Logits (B, 18) from those of each slot (B, 6, 3)."""
+    return by_slot.swapaxes(1, 2).reshape(-1, NUM_ACTIONS)  # actions are kind x slot
 
 
 class PPOAgent:
@@ -223,7 +238,7 @@ class PPOAgent:
 
     def save(self, file: str | os.PathLike[str]) -> None:
         """Write the weights and, beside them, the metadata; each file atomically."""
-        path = Path(file)  # comes last: where it is, the metadata are
+        path = Path(file)  # written last: where there are weights, there are metadata
         with replacing(path.with_suffix(".json")) as temporary:
             temporary.write_text(
                 json.dumps({**self.metadata, **versions()}, indent=2) + "\n", encoding="utf-8"

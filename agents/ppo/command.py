@@ -8,8 +8,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agents.ppo import sb3
-from agents.ppo.options import Config, add_options, given_in, new_config, resumed_config
-from agents.ppo.run_directory import RunDirectory, RunError
+from agents.ppo.options import (
+    OPTIONS,
+    Config,
+    RunError,
+    as_text,
+    flag,
+    new_config,
+    resumed_config,
+)
+from agents.ppo.run_directory import RunDirectory
 from alles_kaese_env.command_line import Parser, needs_extra
 
 
@@ -18,8 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = build_parser()
     options = parser.parse_args(arguments)
     try:
-        return _run(options, parser)
-    except (RunError, OSError) as error:  # no good checkpoint, another run, a full disk
+        return _run(options)
+    except (RunError, OSError) as error:
         parser.error(str(error))
     except KeyboardInterrupt:
         print("Stopped before the first step; begin again with the same command.")
@@ -35,45 +43,49 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="example: python train.py --algo ppo --num-players 4 --total-steps 20000000",
     )
     parser.add_argument("--algo", choices=["ppo"], default="ppo", help="learning algorithm (ppo)")
-    add_options(parser)
+    for name, about in OPTIONS.items():
+        default = getattr(Config, name)
+        is_list = isinstance(default, tuple)
+        only = f"with --engine {about.engine}: " if about.engine else ""
+        parser.add_argument(
+            *[flag(name), *([about.alias] if about.alias else [])],
+            dest=name,
+            type=int if is_list else type(default),
+            nargs="+" if is_list else None,
+            choices=about.choices or None,
+            metavar=None if about.choices else "X",
+            help=f"{only}{about.meaning} ({as_text(default)})".replace("%", "%%"),
+        )
     parser.add_argument("--resume", type=Path, metavar="RUN", help="continue the run in RUN")
     parser.add_argument("--out", type=Path, help="directory of the new run (runs/ppo-...)")
     return parser
 
 
-def _run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+def _run(options: argparse.Namespace) -> int:
     """Begin or resume a run."""
-    try:
-        run, config = _prepare(options)
-    except ValueError as error:
-        parser.error(str(error))
+    given = {name: getattr(options, name) for name in OPTIONS if getattr(options, name) is not None}
+    if "num_players" in given:
+        given["num_players"] = tuple(given["num_players"])
+    is_resumed = options.resume is not None
+    run: RunDirectory | None = None
+    if not is_resumed:
+        config = new_config(given)
+    elif options.out is not None:
+        raise RunError("--out goes with a new run; allowed with --resume: a new --total-steps")
+    else:
+        run, before = RunDirectory.open(options.resume)
+        config = resumed_config(before, given, run.steps())
     train: Callable[[RunDirectory, Config, bool], int] = sb3.train
     if config.engine == "rllib":
         try:
             from agents.ppo import rllib
         except ImportError as error:
-            parser.error(needs_extra("--engine rllib", "rllib", error))
+            raise RunError(needs_extra("--engine rllib", "rllib", error)) from None
         train = rllib.train
-    is_resumed = run is not None
     with run or RunDirectory.create(options.out, config) as run:
         if is_resumed:
             run.write_config(config, is_resumed=True)
         return train(run, config, is_resumed)
-
-
-def _prepare(options: argparse.Namespace) -> tuple[RunDirectory | None, Config]:
-    """The run that the options resume, if any, and the configuration.
-
-    Raises:
-        ValueError: an option is not what is allowed.
-    """
-    given = given_in(options)
-    if options.resume is None:
-        return None, new_config(given)
-    if options.out is not None:
-        raise ValueError("--out goes with a new run; allowed with --resume: a new --total-steps")
-    run, config = RunDirectory.open(options.resume)
-    return run, resumed_config(config, given, run.steps())
 
 
 if __name__ == "__main__":

@@ -8,10 +8,11 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import product
 
 import agents
 from agents.arena.matches import Score, win_share
-from agents.arena.plots import learning_curves
+from agents.arena.plots import evaluations_of, learning_curves
 from agents.ppo.agent import PolicyNetwork, PPOAgent
 from agents.ppo.options import Config
 from agents.ppo.run_directory import EVALUATION_FIELDS, RunDirectory
@@ -28,9 +29,6 @@ class Evaluator:
     Args:
         run: where the figures go.
         config: of the run.
-
-    Raises:
-        RunError: the run has no readable evaluations.
     """
 
     def __init__(self, run: RunDirectory, config: Config) -> None:
@@ -38,27 +36,32 @@ class Evaluator:
         self._config = config
         self._latest: dict[tuple[int, str], Score] = {}
         self._baselines = {name: agents.make(name) for name in BASELINES}
-        rows = run.read_evaluations()
-        self._started = time.monotonic() - (float(rows[-1]["seconds"]) if rows else 0.0)
+        self._rows = evaluations_of(run.evaluations)
+        before = float(self._rows[-1]["seconds"]) if self._rows else 0.0
+        self._started = time.monotonic() - before
 
     def evaluate(self, network: PolicyNetwork, steps: int) -> dict[str, float]:
         """Measure a policy after so many steps, once; returns the figures by name."""
-        rows = self._run.read_evaluations()
-        if rows and int(rows[-1]["step"]) >= steps:
+        if self._rows and int(self._rows[-1]["step"]) >= steps:
             return {}
-        agent, figures = PPOAgent(network), {}
+        agent, rows = PPOAgent(network), []
         games = max(1, self._config.evaluation_games // len(self._config.num_players))
-        for players in self._config.num_players:
-            for name, baseline in self._baselines.items():
-                score = win_share(agent, baseline, num_players=players, games=games, seed=1)
-                self._latest[players, name] = score
-                figures[f"evaluation/{players}_players_{name}"] = score.share
-                rows.append(self._row(steps, players, name, score))
-        self._run.write_evaluations(rows)
-        strength = strengths(rows)
+        for players, (name, baseline) in product(self._config.num_players, self._baselines.items()):
+            score = win_share(agent, baseline, num_players=players, games=games, seed=1)
+            self._latest[players, name] = score
+            seconds = round(time.monotonic() - self._started, 1)
+            numbers = (f"{number:.4f}" for number in (score.share, score.low, score.high))
+            values = (steps, seconds, players, name, score.games, *numbers)
+            rows.append(dict(zip(EVALUATION_FIELDS, map(str, values), strict=True)))
+        self._rows += rows
+        self._run.write_evaluations(self._rows)
+        strength = strengths(self._rows)
         if strength[steps] >= max(strength.values()):
             self._run.save_policy(agent, steps, self._run.best)
-        return figures
+        return {
+            f"evaluation/{players}_players_{name}": score.share
+            for (players, name), score in self._latest.items()
+        }
 
     def summary(self) -> str:
         """The latest win shares in a few words; of several numbers of players only the first."""
@@ -69,12 +72,6 @@ class Evaluator:
             if players == first
         )
         return ", ".join(shares)
-
-    def _row(self, steps: int, players: int, name: str, score: Score) -> dict[str, str]:
-        seconds = round(time.monotonic() - self._started, 1)
-        numbers = (f"{number:.4f}" for number in (score.share, score.low, score.high))
-        values = (steps, seconds, players, name, score.games, *numbers)
-        return dict(zip(EVALUATION_FIELDS, map(str, values), strict=True))
 
 
 def strengths(rows: Sequence[dict[str, str]]) -> dict[int, float]:
@@ -121,7 +118,7 @@ def report(run: RunDirectory, config: Config, network: PolicyNetwork) -> None:
                     flush=True,
                 )
     run.write_report(pairs)
-    learning_curves([run.read_evaluations()], run.curves)
+    learning_curves([evaluations_of(run.evaluations)], run.curves)
     print(f"Curves: {run.curves}")
     print(
         f"Play it in the arena: python -m agents.arena {shlex.quote(f'ppo:{run.path}')} reference"

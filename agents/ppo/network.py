@@ -15,7 +15,7 @@ from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
 from torch import nn
 
-from agents.ppo.agent import TABLE_FIELDS, PolicyNetwork, split
+from agents.ppo.agent import TABLE_FIELDS, PolicyNetwork, SlotForward, flat_logits, split
 from alles_kaese_env import NUM_ACTIONS, OBSERVATION
 from alles_kaese_env.core.records import MAX_SLOTS
 
@@ -34,22 +34,22 @@ SCALES = {  # of inputs that vary much less than the others; see docs/training.m
 GAINS = {"mlp_extractor": 2**0.5, "action_net": 0.01, "value_net": 1.0}  # as stable-baselines3's
 
 
-class SlotExtractor(nn.Module):
+class SlotExtractor(SlotForward, nn.Module):
     """Features for policy and value from observations (B, 253).
 
     Args:
         units: of the two layers that look at the whole table, and of the one for the value.
     """
 
+    relu = staticmethod(torch.relu)
+    concatenate = staticmethod(torch.cat)
+
     def __init__(self, units: int) -> None:
         super().__init__()
         of_slots, of_table = split(torch.zeros(1, OBSERVATION.size))
-        scale = [SCALES.get(name, 1) for name in TABLE_FIELDS]
+        scale = torch.tensor([SCALES.get(name, 1) for name in TABLE_FIELDS], dtype=torch.float32)
         sizes = torch.tensor([part.shape[1] for part in of_table])
-        self.scale: torch.Tensor
-        self.register_buffer(
-            "scale", torch.tensor(scale, dtype=torch.float32).repeat_interleave(sizes)
-        )
+        self.register_buffer("scale", scale.repeat_interleave(sizes))
         self.slot = nn.Linear(sum(part.shape[2] for part in of_slots), SLOT_UNITS)
         self.table = nn.Linear(sum(part.shape[1] for part in of_table), units)
         self.row = nn.Linear(SLOT_UNITS, units, bias=False)
@@ -57,29 +57,6 @@ class SlotExtractor(nn.Module):
         self.own = nn.Linear(SLOT_UNITS, SLOT_UNITS)
         self.others = nn.Linear(units, SLOT_UNITS, bias=False)
         self.value = nn.Linear(units, units)
-
-    def forward(self, observations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Features of each slot (B, 6, SLOT_UNITS) and of the table (B, units)."""
-        slots, table = self._embed(observations)
-        return self._of_slots(slots, table), torch.relu(self.value(table))
-
-    def forward_actor(self, observations: torch.Tensor) -> torch.Tensor:
-        """Features of each slot alone."""
-        return self._of_slots(*self._embed(observations))
-
-    def forward_critic(self, observations: torch.Tensor) -> torch.Tensor:
-        """Features of the table alone."""
-        return torch.relu(self.value(self._embed(observations)[1]))
-
-    def _embed(self, observations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        of_slots, of_table = split(observations)
-        embedded = torch.relu(self.slot(torch.cat(of_slots, dim=2)))
-        table = self.table(torch.cat(of_table, dim=1) * self.scale)
-        table = torch.relu(table + self.row(embedded.sum(dim=1)))
-        return embedded, torch.relu(self.context(table))
-
-    def _of_slots(self, slots: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
-        return torch.relu(self.own(slots) + self.others(table)[:, None])
 
 
 class SlotPolicy(MaskableActorCriticPolicy):
@@ -100,8 +77,7 @@ class SlotPolicy(MaskableActorCriticPolicy):
         )
 
     def _get_action_dist_from_latent(self, latent_pi: torch.Tensor) -> MaskableDistribution:
-        by_slot = self.action_net(latent_pi)
-        logits = by_slot.transpose(1, 2).reshape(-1, NUM_ACTIONS)  # actions are kind x slot
+        logits = flat_logits(self.action_net(latent_pi))
         return self.action_dist.proba_distribution(action_logits=logits)
 
 

@@ -6,8 +6,7 @@ fields of `Config`.
 
 from __future__ import annotations
 
-import argparse
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -15,6 +14,10 @@ import torch
 import agents
 from agents.ppo.network import NETWORKS
 from alles_kaese_env.single_seat import REWARDS
+
+
+class RunError(ValueError):
+    """What ends a run in one line."""
 
 
 @dataclass(frozen=True)
@@ -144,50 +147,21 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _options() -> list[tuple[Field[Any], Option]]:
-    return [(one, one.metadata["option"]) for one in fields(Config)]
+OPTIONS: dict[str, Option] = {one.name: one.metadata["option"] for one in fields(Config)}
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
     """A value as the command line takes it."""
     if isinstance(value, tuple):
         return " ".join(map(str, value))
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-# --- The command line --------------------------------------------------------------------------
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add a flag for each field of `Config`; what is not given is None."""
-    for one, about in _options():
-        is_list = isinstance(one.default, tuple)
-        only = f"with --engine {about.engine}: " if about.engine else ""
-        parser.add_argument(
-            *[flag(one.name), *([about.alias] if about.alias else [])],
-            dest=one.name,
-            type=int if is_list else type(one.default),
-            nargs="+" if is_list else None,
-            choices=about.choices or None,
-            metavar=None if about.choices else "X",
-            help=f"{only}{about.meaning} ({_text(one.default)})".replace("%", "%%"),
-        )
-
-
-def given_in(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The fields of `Config` that the command line gives."""
-    given = {one.name: getattr(arguments, one.name) for one, _ in _options()}
-    given = {name: value for name, value in given.items() if value is not None}
-    if "num_players" in given:
-        given["num_players"] = tuple(given["num_players"])
-    return given
-
-
 def new_config(given: dict[str, Any]) -> Config:
     """The configuration of a new run.
 
     Raises:
-        ValueError: an option is not what is allowed.
+        RunError: an option is not what is allowed.
     """
     opponents = {"opponents": "self"} if given.get("engine") == "rllib" else {}
     config = replace(Config(), **{**opponents, **given})
@@ -204,15 +178,15 @@ def resumed_config(before: Config, given: dict[str, Any], done: int) -> Config:
         done: decisions that the run has made.
 
     Raises:
-        ValueError: an option is not what is allowed, or cannot change.
+        RunError: an option is not what is allowed, or cannot change.
     """
-    for one, about in _options():
-        was = getattr(before, one.name)
-        if not about.can_change and given.get(one.name, was) != was:
-            raise ValueError(f"{flag(one.name)} cannot change with --resume; it is {_text(was)}")
+    for name, about in OPTIONS.items():
+        was = getattr(before, name)
+        if not about.can_change and given.get(name, was) != was:
+            raise RunError(f"{flag(name)} cannot change with --resume; it is {as_text(was)}")
     config = replace(before, **given)
     if "total_steps" in given and config.total_steps < done:
-        raise ValueError(
+        raise RunError(
             f"--total-steps is {config.total_steps}; allowed with --resume: at least {done}, "
             "the decisions that the run has made"
         )
@@ -220,15 +194,12 @@ def resumed_config(before: Config, given: dict[str, Any], done: int) -> Config:
     return config
 
 
-# --- The checks --------------------------------------------------------------------------------
-
-
 def check(config: Config, given: dict[str, Any]) -> None:
-    """Raise `ValueError` for the first option that is not what is allowed."""
-    for one, about in _options():
-        _check_value(flag(one.name), getattr(config, one.name), about)
-        if one.name in given and about.engine not in (None, config.engine):
-            raise ValueError(f"{flag(one.name)} goes with --engine {about.engine} only")
+    """Raise `RunError` for the first option that is not what is allowed."""
+    for name, about in OPTIONS.items():
+        _check_value(flag(name), getattr(config, name), about)
+        if name in given and about.engine not in (None, config.engine):
+            raise RunError(f"{flag(name)} goes with --engine {about.engine} only")
     _check_games(config)
     if config.engine == "rllib":
         _check_rllib(config)
@@ -236,40 +207,40 @@ def check(config: Config, given: dict[str, Any]) -> None:
         try:
             agents.make(config.opponents)
         except ValueError as error:
-            raise ValueError(f"--opponents: 'self', 'pool' or an agent; {error}") from None
+            raise RunError(f"--opponents: 'self', 'pool' or an agent; {error}") from None
     try:
         torch.ones(1, device=config.device).item()
     except (RuntimeError, AssertionError, ImportError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"--device is {config.device!r}; allowed: cpu, cuda ({reason})") from None
+        raise RunError(f"--device is {config.device!r}; allowed: cpu, cuda ({reason})") from None
 
 
 def _check_value(name: str, value: Any, about: Option) -> None:
     if isinstance(value, tuple):
         if len(set(value)) < len(value) or not all(about.low <= one <= about.high for one in value):
-            raise ValueError(
-                f"{name} is {_text(value)}; allowed: different numbers "
+            raise RunError(
+                f"{name} is {as_text(value)}; allowed: different numbers "
                 f"from {about.low} to {about.high}"
             )
     elif isinstance(value, str):
         if about.choices and value not in about.choices:
-            raise ValueError(f"{name} is {value}; allowed: {', '.join(about.choices)}")
+            raise RunError(f"{name} is {value}; allowed: {', '.join(about.choices)}")
     elif not about.low <= value <= about.high:
-        raise ValueError(f"{name} is {value}; allowed: {about.low} to {about.high}")
+        raise RunError(f"{name} is {value}; allowed: {about.low} to {about.high}")
 
 
 def _check_games(config: Config) -> None:
     """The numbers of games and decisions fit together."""
     if config.num_envs < len(config.num_players):
-        raise ValueError(
+        raise RunError(
             f"--num-envs is {config.num_envs}; allowed: at least {len(config.num_players)}, "
             "a game for each number of players"
         )
     rollout = config.n_steps * config.num_envs
     if rollout == 1:
-        raise ValueError("--n-steps 1 with --num-envs 1 leaves one decision an update; allowed: 2")
+        raise RunError("--n-steps 1 with --num-envs 1 leaves one decision an update; allowed: 2")
     if rollout > config.batch_size and rollout % config.batch_size == 1:
-        raise ValueError(  # advantages are divided by the standard deviation of a minibatch
+        raise RunError(  # advantages are divided by the standard deviation of a minibatch
             f"--batch-size is {config.batch_size}; allowed: a number that leaves no minibatch of "
             f"a single decision from the {rollout} of an update (--n-steps times --num-envs)"
         )
@@ -279,32 +250,13 @@ def _check_rllib(config: Config) -> None:
     """What ``--engine rllib`` does not have."""
     only = "allowed with --engine rllib"
     if config.num_env_runners > config.num_envs:
-        raise ValueError(
+        raise RunError(
             f"--num-env-runners is {config.num_env_runners}; "
             f"allowed: 0 to --num-envs, {config.num_envs}"
         )
     if len(config.num_players) > 1:
-        raise ValueError(f"--num-players is {_text(config.num_players)}; {only}: one number")
+        raise RunError(f"--num-players is {as_text(config.num_players)}; {only}: one number")
     if config.opponents == "pool":
-        raise ValueError(f"--opponents is pool; {only}: self, or an agent")
+        raise RunError(f"--opponents is pool; {only}: self, or an agent")
     if config.reward != "win":
-        raise ValueError(f"--reward is {config.reward}; {only}: win")
-
-
-# --- The documentation -------------------------------------------------------------------------
-
-
-def options_table() -> str:
-    """All options as a Markdown table."""
-    lines = ["| option | default | allowed | meaning |", "|---|---|---|---|"]
-    for one, about in _options():
-        names = ", ".join(f"`{name}`" for name in (flag(one.name), about.alias) if name)
-        allowed = ", ".join(f"`{choice}`" for choice in about.choices)
-        if not isinstance(one.default, str):
-            allowed = f"{about.low:,} to {about.high:,}"
-        only = f"with `--engine {about.engine}`: " if about.engine else ""
-        resume = "; may change with `--resume`" if about.can_change else ""
-        lines.append(
-            f"| {names} | `{_text(one.default)}` | {allowed} | {only}{about.meaning}{resume} |"
-        )
-    return "\n".join(lines)
+        raise RunError(f"--reward is {config.reward}; {only}: win")

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 import zlib
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -34,14 +32,13 @@ from ray.tune.utils import flatten_dict
 from torch.utils.tensorboard import SummaryWriter
 
 import agents
-from agents.ppo.agent import PolicyNetwork, PPOAgent
-from agents.ppo.evaluation import Evaluator, Speed, report
+from agents.ppo.agent import PolicyNetwork
 from agents.ppo.network import NETWORKS
-from agents.ppo.options import Config
-from agents.ppo.run_directory import RunDirectory, RunError
+from agents.ppo.options import Config, RunError
+from agents.ppo.run_directory import RunDirectory
 from agents.ppo.sb3 import use_threads
+from agents.ppo.training import Learner, Training
 from alles_kaese_env import NUM_ACTIONS, OBSERVATION
-from alles_kaese_env.command_line import progress
 from alles_kaese_env.envs.rllib import AllesKaeseMultiAgentEnv
 
 LEARNER, OPPONENT = "learner", "opponent"  # modules
@@ -103,14 +100,9 @@ def new_policy(network: str, hidden: int) -> Any:
 
 
 def module_of(players: int, agent_id: str, episode: Any, **kwargs: Any) -> str:
-    """Who plays against an agent that stays as it is: the learner has one seat of each game."""
+    """Who plays against a fixed agent: the learner has one seat of each game."""
     seat = zlib.crc32(str(episode.id_).encode()) % players
     return LEARNER if agent_id == f"player_{seat}" else OPPONENT
-
-
-def always_learner(agent_id: str, episode: Any, **kwargs: Any) -> str:
-    """Who plays in self-play."""
-    return LEARNER
 
 
 # --- The algorithm -----------------------------------------------------------------------------
@@ -126,6 +118,7 @@ def algorithm_config(config: Config, seed: int = 0) -> PPOConfig:
     players = config.num_players[0]
     is_self_play = config.opponents == "self"
     shape = {"network": config.network, "hidden": config.hidden}
+    self_play = lambda agent_id, episode, **kwargs: LEARNER  # noqa: E731
     modules = {LEARNER: RLModuleSpec(module_class=PolicyModule, model_config=shape)}
     if not is_self_play:
         agent = {"name": config.opponents}
@@ -162,7 +155,7 @@ def algorithm_config(config: Config, seed: int = 0) -> PPOConfig:
         )
         .multi_agent(
             policies=set(modules),
-            policy_mapping_fn=always_learner if is_self_play else partial(module_of, players),
+            policy_mapping_fn=self_play if is_self_play else partial(module_of, players),
             policies_to_train=[LEARNER],
         )
         .rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs=modules))
@@ -171,35 +164,14 @@ def algorithm_config(config: Config, seed: int = 0) -> PPOConfig:
 
 
 class RunCallback(RLlibCallback):  # type: ignore[misc]
-    """Saves and evaluates in regular intervals; the figures become part of RLlib's results.
+    """Saves and evaluates between rollouts; the figures become part of RLlib's results."""
 
-    Args:
-        path: of the run directory.
-        config: of the run.
-    """
+    training: Training | None = None  # in the process of the algorithm alone
 
-    def __init__(self, path: Path, config: Config) -> None:
-        super().__init__()
-        self._path = path
-        self._config = config
-        self._next = 0
-
-    def on_algorithm_init(self, *, algorithm: Algorithm, **kwargs: Any) -> None:
-        """Open the run directory; only the process of the algorithm does."""
-        self._run = RunDirectory(self._path)
-        self.evaluator = Evaluator(self._run, self._config)
-
-    def on_train_result(
-        self, *, algorithm: Algorithm, result: dict[str, Any], **kwargs: Any
-    ) -> None:
+    def on_train_result(self, *, result: dict[str, Any], **kwargs: Any) -> None:
         """Save and evaluate if it is time."""
-        steps = steps_of(algorithm)
-        if steps >= self._next:
-            self._next = (steps // self._config.evaluation_interval + 1) * (
-                self._config.evaluation_interval
-            )
-            save(algorithm, self._run)
-            result.update(self.evaluator.evaluate(network_of(algorithm), steps))
+        if self.training is not None:
+            result.update(self.training.between_rollouts())
 
 
 def steps_of(algorithm: Algorithm) -> int:
@@ -215,38 +187,14 @@ def network_of(algorithm: Algorithm) -> PolicyNetwork:
     )
 
 
-def save(algorithm: Algorithm, run: RunDirectory) -> None:
-    """Write a checkpoint of RLlib and the policy."""
-    run.save(
-        lambda path: algorithm.save_to_path(path.absolute()),
-        "",
-        PPOAgent(network_of(algorithm)),
-        steps_of(algorithm),
-    )
-
-
-def restore(algorithm: Algorithm, run: RunDirectory) -> None:
-    """Go on from the last good checkpoint.
-
-    Raises:
-        RunError: there is none.
-    """
-    reasons = []
-    for path in run.checkpoints():
-        try:
-            algorithm.restore_from_path(path.absolute())
-            return
-        except Exception as error:  # noqa: PERF203 - RLlib raises anything for half of one
-            reason = " ".join(str(error).split())[:120] or type(error).__name__
-            reasons.append(f"{path.name}: {reason}")
-    raise RunError(f"{run.path} has no good checkpoint ({'; '.join(reasons)})")
-
-
 # --- The run -----------------------------------------------------------------------------------
 
 
-def connect(address: str, num_env_runners: int) -> None:
+def connect(address: str, num_env_runners: int) -> Any:
     """Start Ray on this machine, or join the cluster that this machine is in.
+
+    Returns:
+        A context that shuts Ray down at its end.
 
     Raises:
         RunError: there is no cluster.
@@ -254,10 +202,9 @@ def connect(address: str, num_env_runners: int) -> None:
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address == "local":
         cpus = max(1, num_env_runners)  # one for each runner, however many this machine has
-        ray.init("local", num_cpus=cpus, object_store_memory=OBJECT_STORE, **quiet)
-        return
+        return ray.init("local", num_cpus=cpus, object_store_memory=OBJECT_STORE, **quiet)
     try:
-        ray.init("auto", **quiet)
+        return ray.init("auto", **quiet)
     except (ConnectionError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         raise RunError(f"--address is auto, but there is no Ray cluster ({reason})") from None
@@ -267,52 +214,35 @@ def train(run: RunDirectory, config: Config, is_resumed: bool = False) -> int:
     """Train to the end, or until Ctrl-C; returns the exit code.
 
     Raises:
-        RunError: there is no cluster, or no checkpoint to go on from.
+        RunError: there is no cluster, or no good checkpoint to continue from.
     """
     use_threads(config.threads)
     torch.manual_seed(config.seed)
-    connect(config.address, config.num_env_runners)
-    try:
-        ppo = algorithm_config(config, config.seed + run.steps())
-        ppo.callbacks(partial(RunCallback, run.path, config))
+    with connect(config.address, config.num_env_runners):
+        ppo = algorithm_config(config, config.seed + run.steps()).callbacks(RunCallback)
         algorithm = ppo.build_algo()
+
+        def learn(training: Training) -> None:
+            (callback,) = algorithm.callbacks
+            callback.training = training
+            with SummaryWriter(run.path / "tensorboard") as writer:
+                training.evaluate()
+                while steps_of(algorithm) < config.total_steps:
+                    log(algorithm.train(), run, writer, steps_of(algorithm))
+                    training.show_progress()
+                training.between_rollouts(is_end=True)
+
+        learner = Learner(
+            "",
+            steps=lambda: steps_of(algorithm),
+            network=lambda: network_of(algorithm),
+            write=lambda path: algorithm.save_to_path(path.absolute()),
+            load=lambda path: algorithm.restore_from_path(path.absolute()),
+        )
         try:
-            if is_resumed:
-                restore(algorithm, run)
-            else:
-                save(algorithm, run)  # so that a run that ends early can be resumed
-            return _train(algorithm, run, config)
+            return Training(run, config, learner, is_resumed).train(learn)
         finally:
             algorithm.stop()
-    finally:
-        ray.shutdown()
-
-
-def _train(algorithm: Algorithm, run: RunDirectory, config: Config) -> int:
-    (callback,) = algorithm.callbacks
-    writer = SummaryWriter(run.path / "tensorboard")
-    speed = Speed(steps_of(algorithm))
-    print(f"Run directory: {run.path}", flush=True)
-    try:
-        callback.evaluator.evaluate(network_of(algorithm), steps_of(algorithm))
-        with progress("steps", config.total_steps, steps_of(algorithm), sys.stdout) as show:
-            while steps_of(algorithm) < config.total_steps:
-                result = algorithm.train()
-                steps = steps_of(algorithm)
-                log(result, run, writer, steps)
-                show(steps, f"{speed.mean(steps):,.0f} steps/s  {callback.evaluator.summary()}")
-                if warning := speed.warning(steps):
-                    print(warning, flush=True)
-        save(algorithm, run)
-        callback.evaluator.evaluate(network_of(algorithm), steps_of(algorithm))
-        report(run, config, network_of(algorithm))
-    except KeyboardInterrupt:
-        save(algorithm, run)
-        print(f"Stopped and saved at step {run.steps():,}. Go on with:", run.resume_command)
-        return 130
-    finally:
-        writer.close()
-    return 0
 
 
 def log(result: dict[str, Any], run: RunDirectory, writer: SummaryWriter, steps: int) -> None:

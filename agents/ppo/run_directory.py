@@ -26,21 +26,13 @@ import filelock
 
 from agents.arena.plots import evaluations_of
 from agents.ppo.agent import WEIGHTS_FILE, PPOAgent, read_metadata, versions
-from agents.ppo.options import Config
+from agents.ppo.options import Config, RunError
 from alles_kaese_env import Variant
 from alles_kaese_env.command_line import provenance
 from alles_kaese_env.files import replacing
 
 LIBRARIES = ("numpy", "numba", "gymnasium", "torch", "stable-baselines3", "sb3-contrib", "ray")
 EVALUATION_FIELDS = ("step", "seconds", "num_players", "against", "games", "share", "low", "high")
-
-
-class RunError(ValueError):
-    """What ends a run in one line."""
-
-
-class TakenError(RunError):
-    """Another run has the directory."""
 
 
 class RunDirectory:
@@ -78,21 +70,21 @@ class RunDirectory:
         Raises:
             RunError: ``out`` is in use or cannot be made.
         """
-        players = "-".join(map(str, config.num_players))
-        name = f"ppo-{players}p-seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
-        for number in itertools.count(1):
-            generated = Path("runs") / (name if number == 1 else f"{name}-{number}")
-            run = cls(generated if out is None else out)
+        try:
+            run = cls(_new_directory(config) if out is None else out)
+            run._check_unused()
+            run.path.mkdir(parents=True, exist_ok=True)
+            run.__enter__()
             try:
-                run._begin(config)
-            except OSError as error:
-                where = f"--out is {run.path}, which cannot be written"
-                raise RunError(f"{where} ({error})") from None
-            except TakenError:
-                if out is not None:
-                    raise
-            else:
-                break
+                run._check_unused()  # another run may have begun in the meantime
+                run.pool.mkdir(exist_ok=True)
+                run.write_config(config)
+            except BaseException:
+                run.__exit__()
+                raise
+        except OSError as error:
+            where = f"--out is {'runs' if out is None else out}, which cannot be written"
+            raise RunError(f"{where} ({error})") from None
         return run
 
     @classmethod
@@ -100,17 +92,21 @@ class RunDirectory:
         """An existing run and its configuration.
 
         Raises:
-            ValueError: it is no run directory, or one without a checkpoint.
+            RunError: it is no run directory, or one without a checkpoint or readable evaluations.
         """
         run = cls(path)
         try:
             config = Config.from_json(run._read_config()["options"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"--resume is {path}, which is no run directory ({error})") from None
+            raise RunError(f"--resume is {path}, which is no run directory ({error})") from None
         if not run.checkpoints():
-            raise ValueError(
+            raise RunError(
                 f"--resume is {path}, which has no checkpoint yet; begin it with --out {path}"
             )
+        try:
+            evaluations_of(run.evaluations)
+        except ValueError as error:
+            raise RunError(str(error)) from None
         return run, config
 
     def __enter__(self) -> RunDirectory:
@@ -122,7 +118,7 @@ class RunDirectory:
         try:
             self._lock.acquire(timeout=0)
         except filelock.Timeout:
-            raise TakenError(f"{self.path} is in use by another run") from None
+            raise RunError(f"{self.path} is in use by another run") from None
         except OSError as error:
             raise RunError(f"{self.path} cannot be written ({error})") from None
         for left in [*self.path.glob(".*.tmp*"), *self.pool.glob(".*.tmp*")]:  # by a killed run
@@ -137,33 +133,17 @@ class RunDirectory:
         """The command that goes on with the run."""
         return f"python train.py --algo ppo --resume {shlex.quote(str(self.path))}"
 
-    # --- Beginning -----------------------------------------------------------------------------
-
-    def _begin(self, config: Config) -> None:
-        """Make and lock the directory, which is new or one of a run that never began."""
-        self._check_unused()
-        self.path.mkdir(parents=True, exist_ok=True)
-        self.__enter__()
-        try:
-            self._check_unused()  # of two runs that begin at once, one fails here or at the lock
-            self.pool.mkdir(exist_ok=True)
-            self.write_config(config)
-        except BaseException:
-            self.__exit__()
-            raise
-
     def _check_unused(self) -> None:
+        """Raise `RunError` unless there is nothing, or what a run left that never began."""
         if not self.path.exists():
             return
         names = {entry.name for entry in self.path.iterdir()} if self.path.is_dir() else {"file"}
         names = {name for name in names if name != ".lock" and ".tmp" not in name}
-        if names and not (names <= {self.config.name, self.pool.name} and self._is_ours()):
-            raise TakenError(f"--out is {self.path}; allowed: a directory that is new or empty")
-
-    def _is_ours(self) -> bool:
-        with suppress(OSError, ValueError, TypeError):
-            return "options" in self._read_config() and not any(self.pool.glob("*"))
-        return False
+        if names <= {self.config.name, self.pool.name} and not any(self.pool.glob("*")):
+            with suppress(OSError, ValueError, TypeError):
+                if not names or "options" in self._read_config():
+                    return
+        raise RunError(f"--out is {self.path}; allowed: a directory that is new or empty")
 
     # --- Configuration -------------------------------------------------------------------------
 
@@ -229,6 +209,23 @@ class RunDirectory:
         names = ("model.zip", "model", "model-previous.zip", "model-previous")
         return [file for name in names if (file := self.path / name).exists()]
 
+    def restore(self, load: Callable[[Path], Any]) -> Path:
+        """Load the last good checkpoint; returns it.
+
+        Raises:
+            RunError: there is none.
+        """
+        reasons = []
+        for path in self.checkpoints():
+            try:
+                load(path)
+            except Exception as error:  # noqa: PERF203 - torch, zipfile, RLlib raise anything
+                reason = " ".join(str(error).split())[:120] or type(error).__name__
+                reasons.append(f"{path.name}: {reason}")
+            else:
+                return path
+        raise RunError(f"{self.path} has no good checkpoint ({'; '.join(reasons)})")
+
     def steps(self) -> int:
         """Decisions that the saved policy has learned from; 0 if nothing can be read."""
         with suppress(OSError, ValueError, KeyError, TypeError):
@@ -236,17 +233,6 @@ class RunDirectory:
         return 0
 
     # --- Evaluations and report ----------------------------------------------------------------
-
-    def read_evaluations(self) -> list[dict[str, str]]:
-        """The rows of ``evaluations.csv``, none before the first evaluation.
-
-        Raises:
-            RunError: it is no such file.
-        """
-        try:
-            return evaluations_of(self.evaluations)
-        except ValueError as error:
-            raise RunError(str(error)) from None
 
     def write_evaluations(self, rows: Sequence[dict[str, str]]) -> None:
         """Replace ``evaluations.csv``, so that it always holds whole evaluations."""
@@ -261,6 +247,18 @@ class RunDirectory:
     def write_report(self, pairs: Sequence[dict[str, Any]]) -> None:
         """Keep the figures of the end."""
         _write_json(self.report, {**provenance(), "pairs": pairs})
+
+
+def _new_directory(config: Config) -> Path:
+    """Make a directory named by players, seed and time, with a number if the name is taken."""
+    players = "-".join(map(str, config.num_players))
+    name = f"runs/ppo-{players}p-seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
+    for number in itertools.count(1):
+        path = Path(name if number == 1 else f"{name}-{number}")
+        with suppress(FileExistsError):
+            path.mkdir(parents=True)
+            break
+    return path
 
 
 def _write_json(file: Path, data: Any) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 import zipfile
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,11 @@ from stable_baselines3.common.logger import Logger, make_output_format
 from stable_baselines3.common.utils import LinearSchedule
 from threadpoolctl import threadpool_limits
 
-from agents.ppo.agent import PPOAgent
-from agents.ppo.evaluation import Evaluator, Speed, report
 from agents.ppo.network import NETWORKS, network_of
 from agents.ppo.options import Config
-from agents.ppo.run_directory import RunDirectory, RunError
+from agents.ppo.run_directory import RunDirectory
 from agents.ppo.self_play import SelfPlay, games_of
-from alles_kaese_env.command_line import progress
+from agents.ppo.training import Learner, Training
 from alles_kaese_env.envs.sb3 import JoinedVecEnv
 
 COUNTERS = ("num_timesteps", "_n_updates")
@@ -33,41 +30,36 @@ def train(run: RunDirectory, config: Config, is_resumed: bool = False) -> int:
     """Train to the end, or until Ctrl-C; returns the exit code.
 
     Raises:
-        RunError: there is no good checkpoint to go on from.
+        RunError: there is no good checkpoint to continue from.
     """
     use_threads(config.threads)
     games = games_of(config)
     model = new_model(config, games)
-    if is_resumed:
-        restore(model, run, config.seed)
-    else:
-        save(model, run)  # so that a run that ends early can be resumed
-    evaluator = Evaluator(run, config)
-    self_play = SelfPlay(config.opponents, games, run.pool, config.seed)
-    self_play.learned_steps = model.num_timesteps
-    model.set_logger(make_logger(run))
-    print(f"Run directory: {run.path}", flush=True)
-    try:
-        with progress("steps", config.total_steps, model.num_timesteps, sys.stdout) as show:
-            steps = max(0, config.total_steps - model.num_timesteps)
-            callbacks = [self_play, Monitor(run, config, evaluator, show)]
+
+    def learn(training: Training) -> None:
+        self_play = SelfPlay(config.opponents, games, run.pool, config.seed)
+        model.set_logger(make_logger(run))
+        try:
             model.learn(
-                steps, callback=callbacks, reset_num_timesteps=not is_resumed, log_interval=1
+                max(0, config.total_steps - model.num_timesteps),
+                callback=[self_play, Monitor(training)],
+                reset_num_timesteps=not is_resumed,
+                log_interval=1,
             )
-            self_play.learned_steps = model.num_timesteps
-            save(model, run)
-            evaluate(model, evaluator)
-        model.logger.record("time/total_timesteps", model.num_timesteps)
-        model.logger.dump(model.num_timesteps)  # of the last update and the last evaluation
-        report(run, config, network_of(model.policy))
-    except KeyboardInterrupt:
-        model.num_timesteps = self_play.learned_steps  # what was played since is played again
-        save(model, run)
-        print(f"Stopped and saved at step {model.num_timesteps:,}. Go on with:", run.resume_command)
-        return 130
-    finally:
-        model.logger.close()
-    return 0
+        except KeyboardInterrupt:
+            model.num_timesteps = training.learned  # what was played since is played again
+            raise
+        finally:
+            model.logger.close()
+
+    learner = Learner(
+        ".zip",
+        steps=lambda: model.num_timesteps,
+        network=lambda: network_of(model.policy),
+        write=model.save,
+        load=partial(load, model, seed=config.seed),
+    )
+    return Training(run, config, learner, is_resumed).train(learn)
 
 
 def use_threads(number: int) -> None:
@@ -115,99 +107,49 @@ def make_logger(run: RunDirectory) -> Logger:
 
 
 class Monitor(BaseCallback):
-    """Saves and evaluates the model, and shows how far it is, before each rollout."""
+    """Saves, evaluates and shows progress between rollouts."""
 
-    def __init__(
-        self,
-        run: RunDirectory,
-        config: Config,
-        evaluator: Evaluator,
-        show: Callable[..., None],
-    ) -> None:
+    def __init__(self, training: Training) -> None:
         super().__init__()
-        self._run = run
-        self._every = config.evaluation_interval
-        self._evaluator = evaluator
-        self._show = show
+        self._training = training
 
     def _on_training_start(self) -> None:
-        self._next_save = self._next(self.model.num_timesteps)
-        self._next_evaluation = self._next_save - self._every
-        self._speed = Speed(self.model.num_timesteps)
-
-    def _next(self, steps: int) -> int:
-        """The first multiple of the interval after so many steps."""
-        return (steps // self._every + 1) * self._every
+        self._record(self._training.evaluate())
 
     def _on_rollout_start(self) -> None:
-        steps = self.model.num_timesteps
-        if steps >= self._next_save:
-            self._next_save = self._next(steps)
-            save(self.model, self._run)
-        if steps >= self._next_evaluation:
-            self._next_evaluation = self._next(steps)
-            evaluate(self.model, self._evaluator)
+        self._record(self._training.between_rollouts())
 
     def _on_step(self) -> bool:
         return True
 
     def _on_rollout_end(self) -> None:
-        steps = self.model.num_timesteps
-        speed = f"{self._speed.mean(steps):,.0f} steps/s"
-        self._show(steps, f"{speed}  {self._evaluator.summary()}")
-        if warning := self._speed.warning(steps):
-            print(warning, flush=True)
+        self._training.show_progress()
+
+    def _on_training_end(self) -> None:
+        self._record(self._training.between_rollouts(is_end=True))
+        self.logger.record("time/total_timesteps", self.model.num_timesteps)
+        self.logger.dump(self.model.num_timesteps)
+
+    def _record(self, figures: dict[str, float]) -> None:
+        for name, figure in figures.items():
+            self.logger.record(name, figure)
 
 
-def evaluate(model: Any, evaluator: Evaluator) -> None:
-    """Measure the present policy; the figures go to the logger too."""
-    for name, share in evaluator.evaluate(network_of(model.policy), model.num_timesteps).items():
-        model.logger.record(name, share)
-
-
-# --- Checkpoints -------------------------------------------------------------------------------
-
-
-def save(model: Any, run: RunDirectory) -> None:
-    """Write the checkpoint and the policy."""
-    run.save(model.save, ".zip", PPOAgent(network_of(model.policy)), model.num_timesteps)
-
-
-def restore(model: MaskablePPO, run: RunDirectory, seed: int) -> str:
-    """Take weights, optimizer and counters of the last good checkpoint into a new model.
+def load(model: MaskablePPO, file: Path, seed: int) -> None:
+    """Load weights, optimizer and counters of a checkpoint into a new model.
 
     Nothing is unpickled: the model is built from ``config.json``, and torch loads weights only.
     All random streams (games, sampling, minibatches) begin anew, from the seed and the number of
-    steps, so that a checkpoint goes on in one way alone, and with other deals than before it.
+    steps, so that a checkpoint always continues in the same way, and with new deals.
 
     Args:
         model: as it was when the run began.
-        run: where the checkpoints are.
+        file: the checkpoint.
         seed: of the run.
 
-    Returns:
-        The name of the file that was read.
-
     Raises:
-        RunError: there is no good checkpoint.
+        Exception: whatever torch, zipfile and json raise for a broken file.
     """
-    reasons = []
-    for file in run.checkpoints():
-        try:
-            counters = _load(model, file)
-        except Exception as error:  # torch, zipfile and json raise anything for half a file
-            reason = " ".join(str(error).split())[:120] or type(error).__name__
-            reasons.append(f"{file.name}: {reason}")
-            continue
-        for counter, value in counters.items():
-            setattr(model, counter, value)
-        model.set_random_seed((seed + counters["num_timesteps"]) % 2**32)
-        return file.name
-    raise RunError(f"{run.path} has no good checkpoint ({'; '.join(reasons)})")
-
-
-def _load(model: MaskablePPO, file: Path) -> dict[str, int]:
-    """Set the parameters of a model; returns its counters."""
     with zipfile.ZipFile(file) as archive:
         broken = archive.testzip()
         if broken is not None:
@@ -217,4 +159,6 @@ def _load(model: MaskablePPO, file: Path) -> dict[str, int]:
     if any(type(value) is not int or value < 0 for value in counters.values()):
         raise ValueError(f"counters are {counters}")
     model.set_parameters(str(file), device=model.device)
-    return counters
+    for counter, value in counters.items():
+        setattr(model, counter, value)
+    model.set_random_seed((seed + counters["num_timesteps"]) % 2**32)

@@ -36,8 +36,6 @@ def games_of(config: Config) -> JoinedVecEnv:
 class SelfPlay(BaseCallback):
     """Keeps the opponents of the learner up to date.
 
-    ``learned_steps`` counts the decisions that an update has been made from.
-
     With "self" it plays against its present policy, which is renewed before each rollout. With
     "pool" who plays all other seats of a new game is drawn: the present policy, a past one from a
     pool of at most `POOL_SIZE`, or the reference heuristic, by `SHARES`. Past policies are kept in
@@ -54,7 +52,6 @@ class SelfPlay(BaseCallback):
         self._fixed = None if opponents in ("self", "pool") else agents.make(opponents)
         self._past: dict[Path, PPOAgent] = {}
         self._next_snapshot = 0
-        self.learned_steps = 0
 
     def _on_training_start(self) -> None:
         self._load_pool()
@@ -63,7 +60,6 @@ class SelfPlay(BaseCallback):
             self._venv.set_opponents([self._fixed], [1.0])
 
     def _on_rollout_start(self) -> None:
-        self.learned_steps = self.model.num_timesteps
         if self._fixed is not None:
             return
         present = PPOAgent(network_of(self.model.policy), is_greedy=False)

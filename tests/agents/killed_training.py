@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from contextlib import redirect_stdout, suppress
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -55,13 +56,13 @@ def state_of(directory):
     run, config = RunDirectory.open(directory)
     model = sb3.new_model(config, games_of(config))
     with run:
-        file = sb3.restore(model, run, config.seed)
+        file = run.restore(partial(sb3.load, model, seed=config.seed))
     evaluations_of(run.evaluations)
     for weights in [run.policy, run.best, *run.pool.glob("*.npz")]:
         if weights.exists():
             PPOAgent.load(weights)
     leftovers = [*directory.rglob(".*.tmp*")]
-    return {"steps": model.num_timesteps, "file": file, "leftovers": len(leftovers)}
+    return {"steps": model.num_timesteps, "file": file.name, "leftovers": len(leftovers)}
 
 
 def wait_for_a_checkpoint(directory, process):

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -51,8 +52,8 @@ def new_model(directory):
 def restored(directory):
     """The model of the last good checkpoint, and the file that it is of."""
     model = new_model(directory)
-    file = sb3.restore(model, RunDirectory(directory), 0)
-    return model, file
+    file = RunDirectory(directory).restore(partial(sb3.load, model, seed=0))
+    return model, file.name
 
 
 def cut(file, part):
@@ -168,7 +169,7 @@ def test_a_second_run_keeps_out(run, capsys):
             text=True,
             check=False,
         )
-        assert "TakenError" in done.stderr
+        assert "RunError" in done.stderr
     with RunDirectory(run):
         pass
 
@@ -257,7 +258,7 @@ class Ended(BaseException):
     """What ends a process in the middle of its work."""
 
 
-def test_an_evaluation_is_written_whole_or_not_at_all(run, monkeypatch):
+def test_an_evaluation_is_written_atomically(run, monkeypatch):
     """Whatever ends the run between two baselines, and the same evaluation comes again."""
     before = evaluated_steps(run)
     measure = evaluation.win_share

@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from dataclasses import asdict
+from functools import partialmethod
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import agents
 from agents.arena.matches import win_share
-from agents.ppo import command, evaluation, options, run_directory, sb3, self_play
+from agents.ppo import command, evaluation, run_directory, sb3, self_play, training
 from agents.ppo.agent import PPOAgent
 from agents.ppo.options import Config
 from agents.ppo.run_directory import RunDirectory
@@ -312,12 +313,12 @@ def test_checkpoints_are_as_frequent_as_evaluations(tmp_path, monkeypatch):
     """At the start, for every second of eight rollouts, and at the end."""
     saved = []
 
-    def save(model, run):
-        saved.append(model.num_timesteps)
-        callback_save(model, run)
+    def save(self):
+        callback_save(self)
+        saved.append(steps_of(tmp_path / "run"))
 
-    callback_save = sb3.save
-    monkeypatch.setattr(sb3, "save", save)
+    callback_save = training.Training.save
+    monkeypatch.setattr(training.Training, "save", save)
     every = ["--eval-every", str(2 * ROLLOUT)]
     run = train(tmp_path / "run", *every, steps=8 * ROLLOUT)
     every_second = [number * ROLLOUT for number in range(0, 9, 2)]
@@ -472,8 +473,10 @@ INTERRUPTIONS = {
     "in an update": lambda patch: patch.setattr(
         sb3.MaskablePPO, "train", Once(sb3.MaskablePPO.train)
     ),
-    "in a checkpoint": lambda patch: patch.setattr(sb3, "save", Once(sb3.save, number=2)),
-    "in the report": lambda patch: patch.setattr(sb3, "report", Once(sb3.report)),
+    "in a checkpoint": lambda patch: patch.setattr(
+        training.Training, "save", partialmethod(Once(training.Training.save, number=2))
+    ),
+    "in the report": lambda patch: patch.setattr(training, "report", Once(training.report)),
 }
 
 
@@ -929,13 +932,13 @@ def traced(out, monkeypatch, seed):
     """The weights of each checkpoint, those of the end, and the table of evaluations."""
     kept = []
 
-    def save(model, run):
-        callback_save(model, run)
-        kept.append(weights_of(run.path))
+    def save(self):
+        callback_save(self)
+        kept.append(weights_of(out))
 
-    callback_save = sb3.save
+    callback_save = training.Training.save
     with monkeypatch.context() as patch:
-        patch.setattr(sb3, "save", save)
+        patch.setattr(training.Training, "save", save)
         run = train(out, "--seed", str(seed), steps=6 * ROLLOUT)
     rows = [{**row, "seconds": None} for row in rows_of(run / "evaluations.csv")]
     return [*kept, weights_of(run)], rows
@@ -997,7 +1000,9 @@ def test_the_numbers_of_the_page_are_those_of_the_code():
 
 
 def test_every_option_is_on_the_page():
-    text = (ROOT / "docs/training.md").read_text() + options.options_table()
+    text = "".join(
+        (ROOT / f"docs/{name}.md").read_text() for name in ("training", "training_options")
+    )
     actions = command.build_parser()._actions
     flags = {flag for action in actions for flag in action.option_strings}
     assert len(flags) > 8

@@ -72,6 +72,10 @@ def agent(request):
     return agents.make(request.param)
 
 
+def test_all_agents_are_asked():
+    assert {name.partition(":")[0] for name in NAMES} == set(agents.AGENTS)
+
+
 def test_a_single_observation_is_refused_with_the_way_out(agent):
     batch = GameBatch(1, seed=0)
     rng = np.random.default_rng(0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from alles_kaese_env import AllesKaeseEnv, AllesKaeseVectorEnv
-from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv
+from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv, JoinedVecEnv
 from alles_kaese_env.seeding import agent_generator, streams_of
 
 SEED = 987_654_321
@@ -48,14 +48,24 @@ def stable_baselines(agent):
     AllesKaeseVecEnv(3, opponents=agent, seat=1, seed=SEED).reset()
 
 
-@pytest.mark.parametrize("begin", [single, vector, vector_of_seeds, stable_baselines])
+def self_play(agent):
+    """As `train.py` seats its opponents, with several numbers of players."""
+    games = JoinedVecEnv([AllesKaeseVecEnv(2, players, agent, seat=1) for players in (2, 3)])
+    games.seed(SEED)
+    games.set_opponents([agent], [1.0])
+    games.reset()
+
+
+@pytest.mark.parametrize("begin", [self_play, single, vector, vector_of_seeds, stable_baselines])
 def test_an_opponent_finds_no_way_back_to_the_deal(begin):
     agent, again = Curious(), Curious()
     begin(agent)
     begin(again)
     assert agent.words == again.words, "the same seed draws the same"
     assert agent.entropy not in (SEED, [SEED, SEED + 1, SEED + 2])
-    streams = np.concatenate([streams_of(SEED + k, 8) for k in range(3)])
+    seeds = [SEED, SEED + 1, SEED + 2, *streams_of(SEED, 2).tolist()]  # the last: of the parts
+    assert agent.entropy not in seeds
+    streams = np.concatenate([streams_of(seed, 8) for seed in seeds])
     assert not agent.words & set(streams.tolist())
     assert np.random.default_rng(SEED).random() != agent_generator(SEED).random()
 

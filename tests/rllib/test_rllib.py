@@ -1,4 +1,4 @@
-"""The RLlib face and the training with it, in an environment that has Ray."""
+"""The RLlib API and the training with it, in an environment that has Ray."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from agents.ppo.network import network_of
 from agents.ppo.options import Config
 from alles_kaese_env import NUM_ACTIONS, OBSERVATION, GameBatch, Variant
 from alles_kaese_env.envs.rllib import AllesKaeseMultiAgentEnv
+from alles_kaese_env.seeding import streams_of
 
 pytestmark = [
     # Ray and what it brings along use what is deprecated, and leave sockets and files to the end
@@ -244,6 +245,26 @@ def test_against_an_agent_the_learner_has_one_seat_of_each_game():
         if len(modules) == 4:
             assert modules.count(rllib.OPPONENT) == 3
     runner.stop()
+
+
+def test_the_generator_of_a_fixed_agent_tells_nothing_of_the_games(monkeypatch):
+    """It comes from the operating system: two runners with the same seeds draw differently."""
+    drawn, streams = [], []
+
+    class Curious:
+        def act(self, observations, masks, rng):
+            drawn.append(rng.bit_generator.seed_seq.entropy)
+            return masks.argmax(axis=1)
+
+    monkeypatch.setattr(agents, "make", lambda name: Curious())
+    for _ in range(2):
+        runner = runner_of(config_of("curious"))
+        runner.sample(num_timesteps=32)
+        streams += [int(env.unwrapped._batch.streams[0]) for env in runner.env.envs]
+        runner.stop()
+    assert len(set(drawn)) == 2
+    seeds = {*range(100), *streams, *(int(streams_of(seed, 1)[0]) for seed in range(100))}
+    assert not seeds & set(drawn)
 
 
 # --- The training ------------------------------------------------------------------------------
