@@ -4,9 +4,6 @@ From an observation alone it makes a game record that fits it, draws what the se
 and lets compiled play-outs find the best action. Sources stand in ``docs/search.md``.
 """
 
-# Numba infers the types of what is compiled, and np.record has none.
-# mypy: allow-untyped-calls
-
 from __future__ import annotations
 
 import time
@@ -29,7 +26,7 @@ from agents.search.values import (
 )
 from alles_kaese_env.agent import checked_batch
 from alles_kaese_env.core.observe import OBSERVATION_RECORD
-from alles_kaese_env.core.records import GAME, MAX_HOLES, MAX_PLAYERS, MAX_SLOTS, STREAM
+from alles_kaese_env.core.records import GAME, MAX_HOLES, MAX_PLAYERS, STREAM
 from alles_kaese_env.variant import Variant, whole_number
 
 MOST_PLAYOUTS = 10**9
@@ -122,7 +119,7 @@ class SearchAgent:
         games, players = believed_games(observations, self._rules)
         views = observations.view(OBSERVATION_RECORD)
         words = rng.integers(2**64, size=len(games), dtype=np.uint64)
-        moves = [self._move(*row) for row in zip(games, players, views, masks, words, strict=True)]
+        moves = [self._move(*row) for row in zip(games, players, views, words, strict=True)]
         return checked_moves(np.array(moves, np.int64), masks)
 
     def _move(
@@ -130,7 +127,6 @@ class SearchAgent:
         game: np.void,
         players: int,
         view: npt.NDArray[Any],
-        mask: npt.NDArray[np.bool_],
         word: np.uint64,
     ) -> int:
         """The best action for one observation, with a random word of its own.
@@ -142,8 +138,7 @@ class SearchAgent:
         work[0], streams["counter"][0] = game, word
         seen = np.zeros((MAX_PLAYERS, MAX_HOLES), np.int64)
         rules, policy = self._rules[players : players + 1], self.policy(players)
-        first = begin(view, rules, policy, work, seen)
-        actions = different_actions(work[0], mask, first)
+        actions = begin(view, rules, policy, work, seen)
         gains = np.zeros((2, len(actions)))
         rounds = 0
         while rounds == 0 or not self._is_spent(rounds, deadline):
@@ -178,33 +173,10 @@ def network_of(variant: Variant) -> Network:
     return load_network(path, variant.num_players)
 
 
-def different_actions(game: np.void, mask: npt.NDArray[np.bool_], first: int) -> npt.NDArray[Any]:
-    """The legal actions (A,), one of each kind with cards that nothing tells apart.
-
-    Args:
-        game: the GAME of `rebuild`.
-        mask: the legal actions, (18,).
-        first: the one that is to come first; of several such cards it has the lowest slot.
-    """
-    slots: dict[tuple[int, ...], int] = {}
-    actions = [first]
-    for action in np.flatnonzero(mask):
-        slot = action % MAX_SLOTS
-        card = tuple(int(game[name][slot]) for name in ("row", "peeked", "front"))
-        if slots.setdefault(card, int(slot)) == slot and action != first:
-            actions.append(int(action))
-    return np.array(actions)
-
-
 def means_and_errors(
     gains: npt.NDArray[np.float64], rounds: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """The mean gain of each action over the first and its standard error, (A,) each.
-
-    Args:
-        gains: as in `search`.
-        rounds: how many of them, at least 1.
-    """
+    """The mean gain of each action over the first and its standard error, (A,) each."""
     mean, square = gains / rounds
     return mean, np.sqrt(np.maximum(square - mean**2, 0) / rounds)
 
