@@ -15,15 +15,8 @@ import numpy.typing as npt
 
 from agents.heuristics.beliefs import believed_games, checked_moves, rules_by_players
 from agents.heuristics.heuristic import parameters_by_players
+from agents.search import values
 from agents.search.playouts import Policy, begin, search
-from agents.search.values import (
-    DIRECTORY,
-    Network,
-    buffers_for,
-    load_network,
-    network_file,
-    no_network,
-)
 from alles_kaese_env.agent import checked_batch
 from alles_kaese_env.core.observe import OBSERVATION_RECORD
 from alles_kaese_env.core.records import GAME, MAX_HOLES, MAX_PLAYERS, STREAM
@@ -78,7 +71,7 @@ class SearchAgent:
         self._rules = rules_by_players(variant)
         self._parameters = parameters_by_players()
         self._networks = {
-            number: no_network() if is_flat else network_of(variant or Variant(number))
+            number: values.no_network() if is_flat else network_of(variant or Variant(number))
             for number in np.flatnonzero(self._rules["num_players"]).tolist()
         }
 
@@ -155,7 +148,7 @@ class SearchAgent:
     def policy(self, num_players: int) -> Policy:
         """How the agent plays without a search, with buffers of its own for each call."""
         parameters = self._parameters[num_players : num_players + 1]
-        return Policy(parameters, self._networks[num_players], buffers_for(num_players))
+        return Policy(parameters, self._networks[num_players], values.buffers_for(num_players))
 
     def _is_spent(self, rounds: int, deadline: float) -> bool:
         """Whether the budget of a decision is used up."""
@@ -165,12 +158,12 @@ class SearchAgent:
 
 
 @lru_cache
-def network_of(variant: Variant) -> Network:
+def network_of(variant: Variant) -> values.Network:
     """The value network for a variant; one that judges nothing where there is none."""
-    path = network_file(variant.num_players, DIRECTORY)
+    path = values.network_file(variant.num_players, values.DIRECTORY)
     if variant != Variant(num_players=variant.num_players) or not path.exists():
-        return no_network()
-    return load_network(path, variant.num_players)
+        return values.no_network()
+    return values.load_network(path, variant.num_players)
 
 
 def means_and_errors(

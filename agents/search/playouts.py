@@ -98,16 +98,9 @@ def search(work, rules, policy, seen, actions, rounds, streams, gains):
     All play-outs of a round share the determinisation and the random stream: common random
     numbers, so that luck tells actions apart less.
 
-    Args:
-        work: (3,) GAME: that of `rebuild_opponents`, and two buffers.
-        rules: (1,) RULES.
-        policy: the Policy of the mover.
-        seen: as in `rebuild_opponents`.
-        actions: (A,) int64, the legal ones; the first is the one that others are compared with.
-        rounds: how many rounds.
-        streams: (2,) STREAM: the first one goes on from call to call, the second is a buffer.
-        gains: (2, A) float64, to which is added by how much each action is better for the mover
-            than the first one, as a share of the win, and the square of it.
+    ``work`` (3,) GAME has the game of `rebuild_opponents` and two buffers, ``streams`` (2,) STREAM
+    the stream to draw from and a buffer. Added to ``gains`` (2, A) is by how much each of the
+    actions (A,) is better for the mover than the first, as a share of the win, and its square.
     """
     mover = np.int64(work[0].seat)
     for _ in range(rounds):

@@ -24,29 +24,13 @@ from agents.arena.matches import interval
 from agents.heuristics.heuristic import parameters_by_players
 from agents.heuristics.reference import reference_action
 from agents.rounds import CHECK_KEY, keep, last_of, parser_of
+from agents.search import values
 from agents.search.playouts import Policy, judged_action
-from agents.search.values import (
-    DIRECTORY,
-    HIDDEN,
-    Network,
-    buffers_for,
-    final_share,
-    network_file,
-    no_network,
-    num_features,
-    write_features,
-)
 from alles_kaese_env.command_line import INTERRUPTED
+from alles_kaese_env.core import rules as game_rules
 from alles_kaese_env.core.jit import jit
 from alles_kaese_env.core.loops import deal, random_action
 from alles_kaese_env.core.records import DECISION, FRONT, GAME, OVER, STREAM, record
-from alles_kaese_env.core.rules import (
-    apply_action,
-    draw_front,
-    legal_actions,
-    run_chance,
-    sample_front,
-)
 from alles_kaese_env.core.streams import random_below
 from alles_kaese_env.files import checked_output, read_entries, replacing
 from alles_kaese_env.seeding import seed_of, streams_of
@@ -78,10 +62,10 @@ def own_turn(game, rules, policy, random_moves, streams):
     action, best = judged_action(game, rules, policy)
     is_best = random_below(streams[1], 100) >= random_moves
     if not is_best:
-        action = random_action(legal_actions(game, rules), streams[1])
-    apply_action(game, rules, action)
+        action = random_action(game_rules.legal_actions(game, rules), streams[1])
+    game_rules.apply_action(game, rules, action)
     if game.phase == FRONT:
-        draw_front(game, rules, sample_front(game, rules, streams[0]) + 1)
+        game_rules.draw_front(game, rules, game_rules.sample_front(game, rules, streams[0]) + 1)
     return best, is_best
 
 
@@ -97,12 +81,12 @@ def play(game, rules, policy, seat, random_moves, streams, choices, features):
                 choices[decisions].best, choices[decisions].is_best = best, is_best
                 decisions += 1
                 if game.phase != OVER and states < len(features):
-                    write_features(game, rules, seat, features[states])
+                    values.write_features(game, rules, seat, features[states])
                     states += 1
         else:
-            apply_action(game, rules, reference_action(game, rules))
-        run_chance(game, rules, streams[0])
-    return final_share(game, rules, seat, policy.buffers.payoffs), decisions, states
+            game_rules.apply_action(game, rules, reference_action(game, rules))
+        game_rules.run_chance(game, rules, streams[0])
+    return values.final_share(game, rules, seat, policy.buffers.payoffs), decisions, states
 
 
 @jit
@@ -141,16 +125,16 @@ def play_games(counters, rules, policy, random_moves, features, targets, shares)
 
 def played(
     num_players: int,
-    network: Network,
+    network: values.Network,
     counters: npt.NDArray[np.uint64],
     random_moves: int,
     per_game: int = DECISIONS_A_GAME,
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float64]]:
     """`play_games` of the default rules: features (S, F), targets (S,) and shares (games,)."""
-    features = np.zeros((len(counters) * per_game, num_features(num_players)), np.float32)
+    features = np.zeros((len(counters) * per_game, values.num_features(num_players)), np.float32)
     targets, shares = np.zeros(len(features), np.float32), np.zeros(len(counters))
     parameters = parameters_by_players()[num_players : num_players + 1]
-    policy = Policy(parameters, network, buffers_for(num_players))
+    policy = Policy(parameters, network, values.buffers_for(num_players))
     rules = Variant(num_players=num_players).rules
     number = play_games(counters, rules, policy, random_moves, features, targets, shares)
     return features[:number], targets[:number], shares
@@ -165,9 +149,9 @@ def torch_network(num_players: int, seed: int) -> Any:
 
     torch.manual_seed(seed)
     torch.set_num_threads(1)
-    first, second = HIDDEN
+    first, second = values.HIDDEN
     return torch.nn.Sequential(
-        torch.nn.Linear(num_features(num_players), first),
+        torch.nn.Linear(values.num_features(num_players), first),
         torch.nn.ReLU(),
         torch.nn.Linear(first, second),
         torch.nn.ReLU(),
@@ -175,13 +159,15 @@ def torch_network(num_players: int, seed: int) -> Any:
     )
 
 
-def as_network(model: Any) -> Network:
+def as_network(model: Any) -> values.Network:
     """The weights of a network of torch."""
     arrays = [weights.detach().numpy().T for weights in model.parameters()]
-    return Network(*(np.ascontiguousarray(array, np.float32) for array in arrays))
+    return values.Network(*(np.ascontiguousarray(array, np.float32) for array in arrays))
 
 
-def rounds(num_players: int, number: int, games: int, seed: int) -> Iterator[tuple[Network, float]]:
+def rounds(
+    num_players: int, number: int, games: int, seed: int
+) -> Iterator[tuple[values.Network, float]]:
     """The mean network after each round, and the learner's share of the win in it."""
     import torch
     from torch.optim.swa_utils import AveragedModel
@@ -194,22 +180,22 @@ def rounds(num_players: int, number: int, games: int, seed: int) -> Iterator[tup
     optimizer = torch.optim.Adam(model.parameters())
     loss = torch.nn.BCEWithLogitsLoss()
     rng = np.random.default_rng(seed)
-    network = no_network()
+    network = values.no_network()
     for one in range(number):
         counters = streams_of(seed_of(seed, 1, one), games)
         is_first = one < FIRST_ROUNDS
-        features, values, shares = played(
+        features, targets, shares = played(
             num_players, network, counters, 10 if is_first else RANDOM_MOVES
         )
         memory["now"] = 0.98 if one < 2 * FIRST_ROUNDS else MEMORY
         for group in optimizer.param_groups:
             group["lr"] = LEARNING_RATE * (1.01 - one / number)
         for _ in range(2 if is_first else 1):
-            order = rng.permutation(len(values))
+            order = rng.permutation(len(targets))
             for rows in order[: len(order) // MINIBATCH * MINIBATCH].reshape(-1, MINIBATCH):
                 optimizer.zero_grad()
                 outputs = model(torch.from_numpy(features[rows])).squeeze(1)
-                loss(outputs, torch.from_numpy(values[rows])).backward()
+                loss(outputs, torch.from_numpy(targets[rows])).backward()
                 optimizer.step()
                 mean.update_parameters(model)
         if one + 1 >= FIRST_ROUNDS:
@@ -217,7 +203,7 @@ def rounds(num_players: int, number: int, games: int, seed: int) -> Iterator[tup
         yield as_network(mean.module), float(shares.mean())
 
 
-def check(network: Network, num_players: int, games: int, seed: int) -> dict[str, Any]:
+def check(network: values.Network, num_players: int, games: int, seed: int) -> dict[str, Any]:
     """The share of the win of the network by itself, with its 95 % interval, on unseen deals."""
     deals = seed_of(seed, CHECK_KEY)
     shares = played(num_players, network, streams_of(deals, games), 0, per_game=0)[2]
@@ -235,10 +221,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ("--seed", 0, 0, "of weights, deals and dice"),
     )
     what = "Train the search's value network"
-    parser = parser_of("agents.search.train_values", what, numbers, DIRECTORY)
+    parser = parser_of("agents.search.train_values", what, numbers, values.DIRECTORY)
     options = parser.parse_args(arguments)
     players, games, seed = options.num_players, options.games, options.seed
-    file, summary = network_file(players, options.out), options.out / "values.json"
+    file, summary = values.network_file(players, options.out), options.out / "values.json"
     try:
         options.out.mkdir(parents=True, exist_ok=True)
         checked_output(file, "--out")
