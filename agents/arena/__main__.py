@@ -20,16 +20,7 @@ from typing import Any
 import numpy as np
 
 import agents
-from agents.arena.matches import (
-    MOST_GAMES,
-    PAIR_FIELDS,
-    Pairs,
-    Score,
-    all_pairs,
-    cached_agent,
-    pairings,
-    ratings,
-)
+from agents.arena import matches
 from agents.arena.plots import SUFFIXES, heat_map
 from alles_kaese_env import RULES_VERSION
 from alles_kaese_env.command_line import INTERRUPTED, Parser, progress, provenance
@@ -47,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check(names, options)
     except ValueError as error:
         parser.error(str(error))
-    pairs: Pairs = {}
+    pairs: matches.Pairs = {}
     code = 0
     try:
         play_and_print(names, options, pairs)
@@ -88,11 +79,11 @@ def build_parser() -> argparse.ArgumentParser:
 
 def check(names: Sequence[str], options: argparse.Namespace) -> None:
     """Raise `ValueError` if an option is not what is allowed, before anything is played."""
-    whole_number("--games", options.games, 2, MOST_GAMES)
+    whole_number("--games", options.games, 2, matches.MOST_GAMES)
     whole_number("--processes", options.processes, 1, 1024)
     as_seed(options.seed)
     for name in names:
-        cached_agent(name)
+        matches.cached_agent(name)
     if options.only not in (None, *names):
         raise ValueError(f"--only is {options.only!r}; allowed: {', '.join(names)}")
     for option, file in outputs_of(options).items():
@@ -101,14 +92,14 @@ def check(names: Sequence[str], options: argparse.Namespace) -> None:
         raise ValueError('--plot needs matplotlib; install it with: pip install -e ".[train]"')
 
 
-def play_and_print(names: Sequence[str], options: argparse.Namespace, pairs: Pairs) -> None:
+def play_and_print(names: Sequence[str], options: argparse.Namespace, pairs: matches.Pairs) -> None:
     """Play all pairs, print a line for each, and add each to ``pairs``."""
     width = max(10, *(len(name) + 2 for name in names))
     heads = f"{'share':>7}  {'95 % interval':<16}{'turns':>6}  {'third traps':<13}{'ms/move':>9}"
     print(f"{'agent':<{width}}{'against':<{width}}{heads}  by seat", flush=True)
     shape = options.num_players, options.games, options.seed, options.processes
     deals = -(-options.games // options.num_players)
-    number = len(pairings(names, options.num_players, options.only))
+    number = len(matches.pairings(names, options.num_players, options.only))
     played = 0
     with progress("games", number * deals * options.num_players) as show:
 
@@ -117,14 +108,14 @@ def play_and_print(names: Sequence[str], options: argparse.Namespace, pairs: Pai
             played += games
             show(played)
 
-        for name, other, score in all_pairs(names, *shape, on_part, options.only):
+        for name, other, score in matches.all_pairs(names, *shape, on_part, options.only):
             pairs[name, other] = score
             print(f"{name:<{width}}{other:<{width}}{line_of(score)}", flush=True)
     if len(names) > 2 and options.only is None:
         print_ratings(pairs, names, options.num_players)
 
 
-def line_of(score: Score) -> str:
+def line_of(score: matches.Score) -> str:
     """The columns of a pair."""
     seats = " ".join(f"{share:.3f}" for share in score.per_seat)
     return (
@@ -133,10 +124,10 @@ def line_of(score: Score) -> str:
     )
 
 
-def print_ratings(pairs: Pairs, names: Sequence[str], num_players: int) -> None:
+def print_ratings(pairs: matches.Pairs, names: Sequence[str], num_players: int) -> None:
     """The strengths of the agents, if the library for it is there."""
     try:
-        elo = ratings(pairs, names, num_players)
+        elo = matches.ratings(pairs, names, num_players)
     except ImportError:
         print('\nratings need choix; install it with: pip install -e ".[train]"')
         return
@@ -155,7 +146,7 @@ def outputs_of(options: argparse.Namespace) -> dict[str, Path]:
 
 
 def write_outputs(
-    pairs: Pairs, names: Sequence[str], options: argparse.Namespace, *, is_complete: bool
+    pairs: matches.Pairs, names: Sequence[str], options: argparse.Namespace, *, is_complete: bool
 ) -> tuple[list[str], list[str]]:
     """Write each file atomically; returns the files written, and a line for each that failed."""
     rows = [
@@ -201,12 +192,12 @@ def write_csv(rows: Sequence[dict[str, Any]], file: Path) -> None:
         replacing(file) as temporary,
         open(temporary, "w", newline="", encoding="utf-8", errors="surrogateescape") as stream,
     ):
-        writer = csv.DictWriter(stream, PAIR_FIELDS, extrasaction="ignore")
+        writer = csv.DictWriter(stream, matches.PAIR_FIELDS, extrasaction="ignore")
         writer.writeheader()
         writer.writerows(rows)
 
 
-def shares_of(pairs: Pairs, names: Sequence[str]) -> Any:
+def shares_of(pairs: matches.Pairs, names: Sequence[str]) -> Any:
     """The win shares (A, A) of the agent of the row against that of the column, or NaN."""
     shares = np.full((len(names), len(names)), np.nan)
     for (name, other), score in pairs.items():

@@ -138,23 +138,28 @@ def _play(table: Sequence[Agent], streams: npt.NDArray[np.uint64], seed: int, nu
     )
 
 
+def interval(shares: npt.NDArray[np.float64]) -> tuple[float, float, float]:
+    """The mean of independent shares and its 95 % interval, which for a single one is 0 to 1."""
+    mean = float(shares.mean())
+    spread = float(shares.std(ddof=1)) if len(shares) > 1 else float("inf")
+    margin = NORMAL_95 * spread / math.sqrt(len(shares))
+    return mean, max(0.0, mean - margin), min(1.0, mean + margin)
+
+
 def _score(parts: Sequence[Part], is_other: bool = False) -> Score:
     """The score of the first agent, or with two players of the other one."""
     shares = np.concatenate([part.shares for part in parts])
     if is_other:
         shares = 1 - shares[:, ::-1]
-    by_deal = shares.mean(axis=1)
-    share = float(by_deal.mean())
-    spread = float(by_deal.std(ddof=1)) if len(by_deal) > 1 else float("nan")
-    margin = NORMAL_95 * spread / np.sqrt(len(by_deal))
+    share, low, high = interval(shares.mean(axis=1))
     place = int(is_other)
     seconds = sum(float(part.seconds[place]) for part in parts)
     return Score(
         games=shares.size,
         share=share,
-        low=float(max(0.0, share - margin)),
-        high=float(min(1.0, share + margin)),
-        per_seat=tuple(float(one) for one in shares.mean(axis=0)),
+        low=low,
+        high=high,
+        per_seat=tuple(shares.mean(axis=0).tolist()),
         turns=float(np.concatenate([part.turns for part in parts]).mean()),
         third_traps=float(np.concatenate([part.trapped for part in parts]).mean()),
         seconds=seconds / sum(int(part.decisions[place]) for part in parts),

@@ -1,8 +1,5 @@
 """From an observation to the game that its seat believes in, and agents that play by it."""
 
-# Numba infers the types of what is compiled, and np.record has none.
-# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
-
 from __future__ import annotations
 
 from typing import Any
@@ -34,9 +31,7 @@ Actions = npt.NDArray[np.int64]
 def rules_by_players(variant: Variant | None = None) -> npt.NDArray[Any]:
     """The rules that an agent knows, by number of players: (MAX_PLAYERS + 1,) RULES.
 
-    Args:
-        variant: whose rules; None for the default rules with any number of players. Entries of
-            other numbers of players are all 0.
+    Those of a variant, or the default rules for all numbers of players; other entries are all 0.
     """
     rules = np.zeros(MAX_PLAYERS + 1, RULES)
     for one in [variant] if variant else map(Variant, range(2, MAX_PLAYERS + 1)):
@@ -58,13 +53,7 @@ class BelievingAgent:
         self.rules = rules_by_players(variant)
 
     def choose(self, games: npt.NDArray[Any], players: Actions, actions: Actions) -> None:
-        """Write the action of the seat to move of each of some games, by what that seat knows.
-
-        Args:
-            games: (B,) GAME.
-            players: (B,) int64, how many play each of them.
-            actions: (B,) int64 to write.
-        """
+        """Write the actions (B,) of the seats to move of games (B,) with so many players (B,)."""
         raise NotImplementedError
 
     def act(
@@ -134,15 +123,10 @@ def rebuild_games(views, rules, games, players):
 
 @jit
 def rebuild(view, rules, game):
-    """Write what an observation says into a game in which the observer sits on seat 0.
+    """Write what an observation says into a game, all 0, in which the observer sits on seat 0.
 
-    Args:
-        view: the OBSERVATION_RECORD.
-        rules: the RULES.
-        game: the GAME to write, all 0. What others know is left out of it.
-
-    Returns:
-        Whether the observation can be that of the seat to move in a game by these rules.
+    What others know is left out of it. Returns whether the observation can be that of the seat to
+    move in a game by these rules.
     """
     game.phase = DECISION
     game.turns = 1  # not the first, so that turns go round (S3)

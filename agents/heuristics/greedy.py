@@ -1,8 +1,5 @@
 """The greedy agent, a player's first idea."""
 
-# Numba infers the types of what is compiled, and np.record has none.
-# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
-
 from __future__ import annotations
 
 from typing import Any
@@ -28,7 +25,7 @@ class GreedyAgent(BelievingAgent):
     """
 
     def choose(self, games: npt.NDArray[Any], players: Actions, actions: Actions) -> None:
-        """Write the action of the seat to move of each game, see `BelievingAgent.choose`."""
+        """See `BelievingAgent.choose`."""
         greedy_actions(games, self.rules, players, actions)
 
 

@@ -1,8 +1,5 @@
 """The tuned heuristic: it weighs each action by the chance to win after it."""
 
-# Numba infers the types of what is compiled, and np.record has none.
-# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
-
 from __future__ import annotations
 
 import json
@@ -18,6 +15,7 @@ from agents.heuristics.beliefs import Actions, BelievingAgent
 from alles_kaese_env.core.jit import jit
 from alles_kaese_env.core.records import CHEESE, DISCARD, MAX_PLAYERS, MAX_SLOTS, PEEK, TAKE, record
 from alles_kaese_env.core.rules import matching_slots, trap_probability
+from alles_kaese_env.core.vector import SET_BITS
 from alles_kaese_env.variant import Variant
 
 PARAMETERS_FILE = Path(__file__).with_name("parameters.json")
@@ -106,7 +104,7 @@ class HeuristicAgent(BelievingAgent):
         self.parameters = parameters_by_players(parameters)
 
     def choose(self, games: npt.NDArray[Any], players: Actions, actions: Actions) -> None:
-        """Write the action of the seat to move of each game, see `BelievingAgent.choose`."""
+        """See `BelievingAgent.choose`."""
         heuristic_actions(games, self.rules, self.parameters, players, actions)
 
 
@@ -123,10 +121,7 @@ def heuristic_actions(games, rules, parameters, players, actions):
 def heuristic_action(game, rules, parameters, gaps):
     """What the heuristic agent does in place of the seat to move, by what that seat knows.
 
-    Args:
-        game, rules: the GAME and the RULES.
-        parameters: PARAMETERS.
-        gaps: (MAX_PLAYERS,) float64, a buffer.
+    ``gaps`` (MAX_PLAYERS,) float64 is a buffer.
     """
     seat, players = np.int64(game.seat), rules.num_players
     cards = cards_to_come(game)
@@ -248,11 +243,7 @@ def removal(game, rules, parameters, seat, slot, trap):
 def seen_by_others(game, rules, seat, slot):
     """The share of the opponents who peeked at the card in a slot."""
     others = np.int64(game.peeked[slot]) & ~(1 << seat)
-    number = 0
-    while others:
-        number += others & 1
-        others >>= 1
-    return number / (rules.num_players - 1)
+    return SET_BITS[others] / (rules.num_players - 1)
 
 
 @jit

@@ -1,8 +1,5 @@
 """The reference heuristic of the rule book, a fixed baseline."""
 
-# Numba infers the types of what is compiled, and np.record has none.
-# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
-
 from __future__ import annotations
 
 from typing import Any
@@ -27,7 +24,7 @@ class ReferenceAgent(BelievingAgent):
     """
 
     def choose(self, games: npt.NDArray[Any], players: Actions, actions: Actions) -> None:
-        """Write the action of the seat to move of each game, see `BelievingAgent.choose`."""
+        """See `BelievingAgent.choose`."""
         reference_actions(games, self.rules, players, actions)
 
 
@@ -56,9 +53,7 @@ def reference_action(game, rules):
 def take_or_discard(game, rules, risk):
     """Take the matching card that is least likely a trap, or discard the one that most likely is.
 
-    Args:
-        game, rules: the GAME and the RULES.
-        risk: the greatest trap probability at which a card is taken.
+    ``risk`` is the greatest trap probability at which a card is taken.
     """
     safest = riskiest = 0
     least, most = 2.0, -1.0

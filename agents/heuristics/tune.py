@@ -12,12 +12,9 @@ is that mean, and no single lucky candidate. Afterwards it plays deals that no r
 
 from __future__ import annotations
 
-import json
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, astuple
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,9 +23,10 @@ import numpy.typing as npt
 import agents
 from agents.arena.matches import win_share
 from agents.heuristics.heuristic import PARAMETERS_FILE, HeuristicAgent, Parameters
+from agents.rounds import CHECK_KEY, keep, last_of, parser_of
 from alles_kaese_env.agent import Agent
-from alles_kaese_env.command_line import INTERRUPTED, Parser, at_least
-from alles_kaese_env.files import checked_output, read_entries, write_entry
+from alles_kaese_env.command_line import INTERRUPTED
+from alles_kaese_env.files import checked_output, read_entries
 from alles_kaese_env.seeding import seed_of
 
 MIX = {"reference": 0.4, "greedy": 0.2, "present": 0.4}  # weights of the opponents
@@ -38,7 +36,6 @@ ELITE = 5
 FIRST_SPREAD = 0.4  # of a parameter, as a share of where it starts
 LEAST_SPREAD = 0.03
 STEP = 0.5  # how far a round moves the distribution
-CHECK_KEY = 2  # of the seed of the deals of the check; rounds have key 1
 ABOUT = "parameters of HeuristicAgent, tuned by agents/heuristics/tune.py"
 
 Vector = npt.NDArray[np.float64]
@@ -46,7 +43,7 @@ Vector = npt.NDArray[np.float64]
 
 def agent_of(vector: Vector, num_players: int) -> Agent:
     """The heuristic with these parameters, in the order of `Parameters`."""
-    return HeuristicAgent({num_players: Parameters(*map(float, vector))})
+    return HeuristicAgent({num_players: Parameters(*vector.tolist())})
 
 
 def value_of(candidate: Vector, present: Vector, num_players: int, games: int, seed: int) -> float:
@@ -76,81 +73,58 @@ def rounds(num_players: int, number: int, games: int, seed: int) -> Iterator[tup
         yield mean, float(values.mean())
 
 
-def check(vector: Vector, num_players: int, games: int, seed: int) -> dict[str, Any] | None:
-    """Shares of the win with their 95 % intervals, on unseen deals; None on Ctrl-C."""
-    deals = seed_of(seed, CHECK_KEY)
-    found: dict[str, Any] = {"games": games, "seed": deals, "against": {}}
+def check(vector: Vector, num_players: int, games: int, seed: int) -> dict[str, Any]:
+    """Shares of the win with their 95 % intervals, on unseen deals."""
+    found: dict[str, Any] = {"games": games, "seed": seed_of(seed, CHECK_KEY), "against": {}}
     agent = agent_of(vector, num_players)
-    options = {"num_players": num_players, "games": games, "seed": deals}
-    try:
-        for name in CHECKS:
-            score = win_share(agent, agents.make(name), **options)
-            figures = {"share": score.share, "low": score.low, "high": score.high}
-            found["against"][name] = {key: round(figure, 4) for key, figure in figures.items()}
-    except KeyboardInterrupt:
-        print("interrupted; what was found is kept without a check", flush=True)
-        return None
+    options = {"num_players": num_players, "games": games, "seed": found["seed"]}
+    for name in CHECKS:
+        score = win_share(agent, agents.make(name), **options)
+        figures = {"share": score.share, "low": score.low, "high": score.high}
+        found["against"][name] = {key: round(figure, 4) for key, figure in figures.items()}
     return found
-
-
-def tune(num_players: int, budget: int, games: int, seed: int) -> tuple[Vector, int]:
-    """The tuned parameters, and how many candidates were tried; Ctrl-C ends it early."""
-    mean, done, begin = np.array(astuple(Parameters())), 0, time.monotonic()
-    number = budget // CANDIDATES
-    try:
-        for found, value in rounds(num_players, number, games, seed):
-            mean, done = found, done + 1
-            left = (time.monotonic() - begin) / done * (number - done)
-            print(
-                f"round {done}/{number}: mean value {value:.4f}, about {left:.0f} s left",
-                flush=True,
-            )
-    except KeyboardInterrupt:
-        print(f"interrupted after {done} rounds; what they found is kept", flush=True)
-    return mean.round(4), done * CANDIDATES
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = Parser(
-        prog="python -m agents.heuristics.tune",
-        description="Tune the heuristic for one number of players; Ctrl-C keeps what was found.",
-        epilog="example: python -m agents.heuristics.tune --num-players 2 --budget 320",
+    numbers = (
+        ("--budget", 320, CANDIDATES, "candidates"),
+        ("--games", 2400, 2, "of a candidate and opponent"),
+        ("--check-games", 40_000, 2, "of the final check"),
+        ("--seed", 0, 0, "of candidates, deals and dice"),
     )
-    parser.add_argument("--num-players", type=int, default=2, choices=range(2, 7))
-    for name, value, low, meaning in (
-        ("--budget", 320, CANDIDATES, "candidates (%(default)s)"),
-        ("--games", 2400, 2, "of a candidate and opponent (%(default)s)"),
-        ("--check-games", 40_000, 2, "of the final check (%(default)s)"),
-        ("--seed", 0, 0, "of candidates, deals and dice (%(default)s)"),
-    ):
-        parser.add_argument(name, type=at_least(low), default=value, help=meaning)
-    parser.add_argument("--out", type=Path, default=PARAMETERS_FILE, help="default: %(default)s")
+    what = "Tune the heuristic for one number of players"
+    parser = parser_of("agents.heuristics.tune", what, numbers, PARAMETERS_FILE)
     options = parser.parse_args(arguments)
+    players, games, seed = options.num_players, options.games, options.seed
     try:
         checked_output(options.out, "--out")
         read_entries(options.out)
     except ValueError as error:
         parser.error(str(error))
-    found, tried = tune(options.num_players, options.budget, options.games, options.seed)
-    if not tried:
+    number = options.budget // CANDIDATES
+    found, done = last_of(rounds(players, number, games, seed), number, "mean value")
+    if found is None:
         print("nothing was found; the file stays as it is")
         return INTERRUPTED
+    vector = found.round(4)
     entry = {
-        "parameters": asdict(Parameters(*map(float, found))),
+        "parameters": asdict(Parameters(*vector.tolist())),
         "tuning": {
-            "command": f"python -m agents.heuristics.tune --num-players {options.num_players} "
-            f"--budget {options.budget} --games {options.games} --seed {options.seed}",
-            "candidates": tried,
+            "command": f"{parser.prog} --num-players {players} "
+            f"--budget {options.budget} --games {games} --seed {seed}",
+            "candidates": done * CANDIDATES,
             "opponents": MIX,
         },
-        "check": check(found, options.num_players, options.check_games, options.seed),
     }
-    write_entry(options.out, ABOUT, options.num_players, entry)
-    print(json.dumps(entry, indent=2))
-    return (
-        0 if entry["check"] and tried == options.budget // CANDIDATES * CANDIDATES else INTERRUPTED
+    is_checked = keep(
+        options.out,
+        ABOUT,
+        players,
+        entry,
+        lambda: check(vector, players, options.check_games, seed),
     )
+    return 0 if is_checked and done == number else INTERRUPTED
 
 
 if __name__ == "__main__":

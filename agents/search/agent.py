@@ -4,9 +4,6 @@ From an observation alone it makes a game record that fits it, draws what the se
 and lets compiled play-outs find the best action. Sources stand in ``docs/search.md``.
 """
 
-# Numba infers the types of what is compiled, and np.record has none.
-# mypy: allow-untyped-calls
-
 from __future__ import annotations
 
 import time
@@ -18,18 +15,11 @@ import numpy.typing as npt
 
 from agents.heuristics.beliefs import believed_games, checked_moves, rules_by_players
 from agents.heuristics.heuristic import parameters_by_players
+from agents.search import values
 from agents.search.playouts import Policy, begin, search
-from agents.search.values import (
-    DIRECTORY,
-    Network,
-    buffers_for,
-    load_network,
-    network_file,
-    no_network,
-)
 from alles_kaese_env.agent import checked_batch
 from alles_kaese_env.core.observe import OBSERVATION_RECORD
-from alles_kaese_env.core.records import GAME, MAX_HOLES, MAX_PLAYERS, MAX_SLOTS, STREAM
+from alles_kaese_env.core.records import GAME, MAX_HOLES, MAX_PLAYERS, STREAM
 from alles_kaese_env.variant import Variant, whole_number
 
 MOST_PLAYOUTS = 10**9
@@ -81,7 +71,7 @@ class SearchAgent:
         self._rules = rules_by_players(variant)
         self._parameters = parameters_by_players()
         self._networks = {
-            number: no_network() if is_flat else network_of(variant or Variant(number))
+            number: values.no_network() if is_flat else network_of(variant or Variant(number))
             for number in np.flatnonzero(self._rules["num_players"]).tolist()
         }
 
@@ -122,7 +112,7 @@ class SearchAgent:
         games, players = believed_games(observations, self._rules)
         views = observations.view(OBSERVATION_RECORD)
         words = rng.integers(2**64, size=len(games), dtype=np.uint64)
-        moves = [self._move(*row) for row in zip(games, players, views, masks, words, strict=True)]
+        moves = [self._move(*row) for row in zip(games, players, views, words, strict=True)]
         return checked_moves(np.array(moves, np.int64), masks)
 
     def _move(
@@ -130,7 +120,6 @@ class SearchAgent:
         game: np.void,
         players: int,
         view: npt.NDArray[Any],
-        mask: npt.NDArray[np.bool_],
         word: np.uint64,
     ) -> int:
         """The best action for one observation, with a random word of its own.
@@ -142,8 +131,7 @@ class SearchAgent:
         work[0], streams["counter"][0] = game, word
         seen = np.zeros((MAX_PLAYERS, MAX_HOLES), np.int64)
         rules, policy = self._rules[players : players + 1], self.policy(players)
-        first = begin(view, rules, policy, work, seen)
-        actions = different_actions(work[0], mask, first)
+        actions = begin(view, rules, policy, work, seen)
         gains = np.zeros((2, len(actions)))
         rounds = 0
         while rounds == 0 or not self._is_spent(rounds, deadline):
@@ -160,7 +148,7 @@ class SearchAgent:
     def policy(self, num_players: int) -> Policy:
         """How the agent plays without a search, with buffers of its own for each call."""
         parameters = self._parameters[num_players : num_players + 1]
-        return Policy(parameters, self._networks[num_players], buffers_for(num_players))
+        return Policy(parameters, self._networks[num_players], values.buffers_for(num_players))
 
     def _is_spent(self, rounds: int, deadline: float) -> bool:
         """Whether the budget of a decision is used up."""
@@ -170,41 +158,18 @@ class SearchAgent:
 
 
 @lru_cache
-def network_of(variant: Variant) -> Network:
+def network_of(variant: Variant) -> values.Network:
     """The value network for a variant; one that judges nothing where there is none."""
-    path = network_file(variant.num_players, DIRECTORY)
+    path = values.network_file(variant.num_players, values.DIRECTORY)
     if variant != Variant(num_players=variant.num_players) or not path.exists():
-        return no_network()
-    return load_network(path, variant.num_players)
-
-
-def different_actions(game: np.void, mask: npt.NDArray[np.bool_], first: int) -> npt.NDArray[Any]:
-    """The legal actions (A,), one of each kind with cards that nothing tells apart.
-
-    Args:
-        game: the GAME of `rebuild`.
-        mask: the legal actions, (18,).
-        first: the one that is to come first; of several such cards it has the lowest slot.
-    """
-    slots: dict[tuple[int, ...], int] = {}
-    actions = [first]
-    for action in np.flatnonzero(mask):
-        slot = action % MAX_SLOTS
-        card = tuple(int(game[name][slot]) for name in ("row", "peeked", "front"))
-        if slots.setdefault(card, int(slot)) == slot and action != first:
-            actions.append(int(action))
-    return np.array(actions)
+        return values.no_network()
+    return values.load_network(path, variant.num_players)
 
 
 def means_and_errors(
     gains: npt.NDArray[np.float64], rounds: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """The mean gain of each action over the first and its standard error, (A,) each.
-
-    Args:
-        gains: as in `search`.
-        rounds: how many of them, at least 1.
-    """
+    """The mean gain of each action over the first and its standard error, (A,) each."""
     mean, square = gains / rounds
     return mean, np.sqrt(np.maximum(square - mean**2, 0) / rounds)
 

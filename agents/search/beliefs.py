@@ -1,8 +1,5 @@
 """What a seat believes of what others know, drawn anew for each play-out."""
 
-# Numba infers the types of what is compiled, and np.record has none.
-# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
-
 from __future__ import annotations
 
 import numpy as np
@@ -18,12 +15,8 @@ from alles_kaese_env.core.streams import random_below
 def rebuild_opponents(view, rules, game, seen):
     """Complete a game of `rebuild` by what the observer knows of what opponents know (I2, T3).
 
-    Args:
-        view: the OBSERVATION_RECORD.
-        rules: the RULES.
-        game: the GAME of `rebuild`.
-        seen: (MAX_PLAYERS, MAX_HOLES) int64 to write: for each seat and hole count, of how many
-            discarded cards it knows the front; row 0, the observer's, is not used.
+    Into ``seen`` (MAX_PLAYERS, MAX_HOLES) int64 goes, for each opponent and hole count, of how
+    many discarded cards it knows the front.
     """
     for seat in range(1, rules.num_players):
         for h in range(MAX_HOLES):
@@ -44,15 +37,8 @@ def rebuild_opponents(view, rules, game, seen):
 def determinise(game, rules, seen, odds, stream):
     """Draw the fronts that opponents know and the observer does not, by I4.
 
-    Fronts that nobody knows, backs and dice stay open: they are drawn when they are seen.
-
-    Args:
-        game: a GAME of `rebuild_opponents`, to be completed.
-        rules: the RULES.
-        seen: as in `rebuild_opponents`.
-        odds: how many times likelier than by I4 alone a trap is, to cheese, for a discarded card
-            that an opponent knows: 1 for I4.
-        stream: the STREAM to draw from.
+    Fronts that nobody knows, backs and dice stay open: they are drawn when they are seen. For a
+    discarded card that an opponent knows, the odds of a trap are ``odds`` times those of I4.
     """
     for slot in range(MAX_SLOTS):
         if game.peeked[slot] > 1 and game.peeked[slot] & 1 == 0:

@@ -1,8 +1,5 @@
 """Compiled play-outs: how games go on after each action, counted."""
 
-# Numba infers the types of what is compiled, and np.record has none.
-# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
-
 from __future__ import annotations
 
 from typing import Any, NamedTuple
@@ -13,10 +10,10 @@ import numpy.typing as npt
 from agents.heuristics.heuristic import heuristic_action
 from agents.heuristics.reference import reference_action
 from agents.search.beliefs import determinise, rebuild_opponents
-from agents.search.values import Buffers, Network, best_action, final_share
+from agents.search.values import Buffers, Network, best_action, final_share, is_repeated
 from alles_kaese_env.core.jit import jit
-from alles_kaese_env.core.records import DECISION
-from alles_kaese_env.core.rules import apply_action, run_chance
+from alles_kaese_env.core.records import DECISION, NUM_ACTIONS
+from alles_kaese_env.core.rules import apply_action, legal_actions, run_chance, slot_of
 from alles_kaese_env.core.streams import next_word
 
 DISCARD_ODDS = 4  # of a trap, for a discard that an opponent knew and did not take
@@ -39,21 +36,39 @@ class Policy(NamedTuple):
 @jit
 def policy_action(game, rules, policy):
     """What the seat to move does without a search."""
+    return judged_action(game, rules, policy)[0]
+
+
+@jit
+def judged_action(game, rules, policy):
+    """The same, and what the network thinks of it; 0 without one."""
     if len(policy.network.first):
-        return best_action(game, rules, policy.network, policy.buffers)[0]
-    return heuristic_action(game, rules, policy.parameters[0], policy.buffers.payoffs[0])
+        return best_action(game, rules, policy.network, policy.buffers)
+    return heuristic_action(game, rules, policy.parameters[0], policy.buffers.payoffs[0]), 0.0
 
 
 @jit
 def begin(views, rules, policy, work, seen):
-    """Complete the first game by what opponents know; what the mover does without a search.
+    """Complete the first game by what opponents know; returns the actions to compare.
 
-    Args:
-        views: (1,) OBSERVATION_RECORD.
-        rules, policy, work, seen: as in `search`.
+    The first is what the mover does without a search. The others are the legal ones, but of
+    several cards that nothing tells apart only the lowest slot is tried.
     """
     rebuild_opponents(views[0], rules[0], work[0], seen)
-    return policy_action(work[0], rules[0], policy)
+    return different_actions(work[0], rules[0], policy_action(work[0], rules[0], policy))
+
+
+@jit
+def different_actions(game, rules, first):
+    """The legal actions (A,), ``first`` before the others, one for cards that are alike."""
+    actions, number = np.full(NUM_ACTIONS, first), 1
+    legal = legal_actions(game, rules)
+    for action in range(NUM_ACTIONS):
+        is_new = action != first and not is_repeated(game, slot_of(action))
+        if legal >> action & 1 and is_new:
+            actions[number] = action
+            number += 1
+    return actions[:number]
 
 
 @jit
@@ -65,12 +80,12 @@ def outcome(game, rules, mover, policy, stream):
     the tuned heuristic to the end.
     """
     while game.phase == DECISION:
-        if game.seat != mover:
-            action = reference_action(game, rules)
-        elif len(policy.network.first):
-            return best_action(game, rules, policy.network, policy.buffers)[1]
+        if game.seat == mover:
+            action, value = judged_action(game, rules, policy)
+            if len(policy.network.first):
+                return value
         else:
-            action = heuristic_action(game, rules, policy.parameters[0], policy.buffers.payoffs[0])
+            action = reference_action(game, rules)
         apply_action(game, rules, action)
         run_chance(game, rules, stream)
     return final_share(game, rules, mover, policy.buffers.payoffs)
@@ -83,16 +98,9 @@ def search(work, rules, policy, seen, actions, rounds, streams, gains):
     All play-outs of a round share the determinisation and the random stream: common random
     numbers, so that luck tells actions apart less.
 
-    Args:
-        work: (3,) GAME: that of `rebuild_opponents`, and two buffers.
-        rules: (1,) RULES.
-        policy: the Policy of the mover.
-        seen: as in `rebuild_opponents`.
-        actions: (A,) int64, the legal ones; the first is the one that others are compared with.
-        rounds: how many rounds.
-        streams: (2,) STREAM: the first one goes on from call to call, the second is a buffer.
-        gains: (2, A) float64, to which is added by how much each action is better for the mover
-            than the first one, as a share of the win, and the square of it.
+    ``work`` (3,) GAME has the game of `rebuild_opponents` and two buffers, ``streams`` (2,) STREAM
+    the stream to draw from and a buffer. Added to ``gains`` (2, A) is by how much each of the
+    actions (A,) is better for the mover than the first, as a share of the win, and its square.
     """
     mover = np.int64(work[0].seat)
     for _ in range(rounds):

@@ -6,9 +6,6 @@ it at the end of every game that it imagines. ``train_values.py`` trains it, for
 rules; ``docs/search.md`` says how.
 """
 
-# Numba infers the types of what is compiled, and np.record has none.
-# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -8,9 +8,6 @@ solver is PCFR+ with quadratic averaging (Farina, Kroer and Sandholm 2021).
 This file knows nothing of the game.
 """
 
-# Numba infers the types of what is compiled.
-# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
-
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -22,7 +19,7 @@ from alles_kaese_env.core.jit import jit
 
 SEATS = 2
 ITERATIONS_BETWEEN = 16  # two looks at the gap
-MOST_ITERATIONS = 1_000_000  # after which plans are what they are
+MAX_ITERATIONS = 1_000_000  # for a subgame
 
 GRADIENT, REGRETS, STRATEGY, PLAN, AVERAGE = range(5)  # what the solver holds by sequence
 NUM_ARRAYS = 5
@@ -70,8 +67,7 @@ def new_forms(counts: npt.NDArray[np.int64]) -> Forms:
 
 # --- Values and regrets on a sequence form -------------------------------------------------------
 #
-# ``worth`` (leaves,) is what each leaf is worth to a seat, times its chance. A plan gives the
-# probability of each sequence of a seat, as far as it is up to that seat.
+# ``worth`` (leaves,) is what each leaf is worth to a seat, times its chance.
 
 
 @jit
@@ -129,17 +125,11 @@ def write_plan(sets, strategy, plan):
 
 
 @jit
-def begin_uniform(sets, buffer):
-    """Every action of a set is as likely."""
-    parents, firsts, sizes = sets
-    for k in range(len(parents)):
-        buffer[STRATEGY, firsts[k] : firsts[k] + sizes[k]] = 1 / sizes[k]
-    write_plan(sets, buffer[STRATEGY], buffer[PLAN])
-
-
-@jit
 def improve(sets, buffer):
-    """A step of PCFR+ at every set: the last regret foretells the next one."""
+    """A step of PCFR+ at every set: the last regret predicts the next one.
+
+    Without a gradient or regrets, every action of a set becomes equally likely.
+    """
     parents, firsts, sizes = sets
     gradient, regrets, strategy = buffer[GRADIENT], buffer[REGRETS], buffer[STRATEGY]
     for k in range(len(parents) - 1, -1, -1):
@@ -174,15 +164,9 @@ def gap_of(forms, start, sets, worth, buffers):
 
 @jit
 def solve_subgame(forms, start, end, values, tolerance):
-    """Plans of both seats of a subgame whose NashConv is at most the tolerance.
+    """Average plans of both seats whose NashConv is at most the tolerance, and the iterations.
 
-    Args:
-        forms, start, end: the subgame.
-        values: of later subgames, for seat 0.
-        tolerance: of the NashConv, with these values.
-
-    Returns:
-        The average plans of seat 0 and of seat 1, and the number of iterations.
+    ``values`` are those of later subgames for seat 0.
     """
     worth = np.zeros(end[LEAVES] - start[LEAVES])
     write_worth(forms, start, end, 0, values, worth)
@@ -190,10 +174,10 @@ def solve_subgame(forms, start, end, values, tolerance):
     sets = (part_of(forms, start, end, 0), part_of(forms, start, end, 1))
     buffers = (np.zeros((NUM_ARRAYS, numbers[0])), np.zeros((NUM_ARRAYS, numbers[1])))
     for seat in range(SEATS):
-        begin_uniform(sets[seat], buffers[seat])
+        improve(sets[seat], buffers[seat])
     iteration = 0
     weights = 0.0
-    while iteration < MOST_ITERATIONS:
+    while iteration < MAX_ITERATIONS:
         iteration += 1
         weight = np.float64(iteration) ** 2
         weights += weight
@@ -224,14 +208,8 @@ def respond(forms, start, end, seat, plan, values):
 def solve_subgames(which, forms, starts, best, tolerance):
     """Solve some subgames, and write what best responses get against the plans that were found.
 
-    Args:
-        which: their numbers.
-        forms, starts: as written.
-        best: (2, subgames) what a best response of each seat gets, to be written.
-        tolerance: as in `solve_subgame`.
-
-    Returns:
-        The number of iterations, times leaves.
+    ``best`` (2, subgames) has what a best response of each seat gets. Returns the number of
+    iterations, times leaves.
     """
     values = (best[0] - best[1]) / 2
     work = 0

@@ -3,10 +3,10 @@
 A game is cut at every turn at whose beginning both seats know the same fronts and know that they
 do: from there on it is a game of its own, whose value depends on the game record alone.
 However many ways lead to such a subgame, it is written once.
-"""
 
-# Numba infers the types of what is compiled, and np.record has none.
-# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
+Subgames, and what a seat has seen before a decision, are told apart by 64 bits of a hash. Among
+ten million of them, two share one with a probability of 3 in a million.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from agents.solve.sequence_form import (
     new_forms,
 )
 from alles_kaese_env import Variant
-from alles_kaese_env.core.jit import jit
+from alles_kaese_env.core import rules as game_rules
+from alles_kaese_env.core.jit import jit, jit_wrapping
 from alles_kaese_env.core.loops import inform
 from alles_kaese_env.core.records import (
     DECISION,
@@ -41,45 +42,36 @@ from alles_kaese_env.core.records import (
     NUM_ACTIONS,
     NUM_FACES,
     OVER,
-    PEEK,
-)
-from alles_kaese_env.core.rules import (
-    apply_action,
-    apply_chance,
-    burns,
-    chance_weight,
-    clear,
-    face_of,
-    legal_actions,
-    num_chance_outcomes,
-    write_payoffs,
+    record,
 )
 
 BOTH = 3  # bits of the seats that peeked at a card that both know
-MOST_EVENTS = 300  # of a path: a back a card, and a roll, an action and a front a turn
-EVENTS = NUM_ACTIONS + 3 * MAX_HOLES  # actions, then backs, rolls and fronts
-TOKENS = EVENTS * (NUM_FACES + 1)  # an event and the front that a seat learned by it, or none
-OWN_SET = TOKENS  # under which the trie stores the information set of a place
-ALL_TOKENS = TOKENS + 1
+MAX_DEPTH = 300  # events of a path: a back a card, and a roll, an action and a front a turn
 AT_ONCE = 256  # subgames that are counted between two reports
-FIRST_ROOM = 1024  # subgames
+FIRST_CAPACITY = 1024  # of subgames
 
 Report = Callable[[str, float, float], None]  # what is done, how much of it, of how much
 
 
-# --- Tables of whole numbers ----------------------------------------------------------------------
+# --- Tables ---------------------------------------------------------------------------------------
 #
-# Open addressing: (2^k, 2) int64, in each row a key above 0 and its value. They compile in a
-# fraction of the time of Numba's dictionaries.
+# Open addressing: (2^k, 2) int64, in each row a hash, which is not 0, and its value. They compile
+# in a fraction of the time of Numba's dictionaries.
+
+
+@jit_wrapping
+def mixed(code, number):
+    """A hash (uint64) of another one and a number."""
+    word = (code ^ np.uint64(number)) * np.uint64(0x9E3779B97F4A7C15)
+    return word ^ word >> np.uint64(32)
 
 
 @jit
 def row_of(table, key):
     """The row of a key, or the free one where it belongs."""
-    mask = len(table) - 1
-    at = (key ^ key >> 29) * 0x9E3779B1 >> 7 & mask
+    at = key & len(table) - 1
     while table[at, 0] != 0 and table[at, 0] != key:
-        at = at + 1 & mask
+        at = at + 1 & len(table) - 1
     return at
 
 
@@ -106,109 +98,77 @@ def is_public(game):
         common = np.int64(game.taken[0, face]) + np.int64(game.taken[1, face])
         for slot in range(MAX_SLOTS):
             if game.peeked[slot] == BOTH:
-                common += face_of(game.front[slot], np.int64(game.row[slot])) == face
+                common += game_rules.face_of(game.front[slot], np.int64(game.row[slot])) == face
         if game.known[0, face] != common or game.known[1, face] != common:
             return False
     return True
-
-
-@jit
-def forget(game):
-    """Forget what has no bearing on the rest of the game, at the beginning of a turn."""
-    game.turns = 1
-    game.action = NO_ACTION
-    game.die = 0
 
 
 class Roots(NamedTuple):
     """The beginnings of subgames; the first is the whole game.
 
     Attributes:
-        games: (room,) GAME.
-        as_bytes: the same, (room, size of a game) uint8.
-        places: a table from their hashes to their numbers, but for the first.
+        games: (capacity,) GAME.
+        table: from their hashes to their numbers, but for the first.
         number: how many there are, (1,) int64.
     """
 
     games: npt.NDArray[Any]
-    as_bytes: npt.NDArray[np.uint8]
-    places: npt.NDArray[np.int64]
+    table: npt.NDArray[np.int64]
     number: npt.NDArray[np.int64]
 
 
 @jit
-def hash_of(game_bytes):
-    """FNV-1a of the bytes of a game, in 62 bits and not 0."""
-    code = np.uint64(14695981039346656037)
-    for byte in game_bytes:
-        code = (code ^ np.uint64(byte)) * np.uint64(1099511628211)
-    return np.int64(code >> np.uint64(2)) | 1
-
-
-@jit
-def is_same(one, other):
-    """Whether two rows of bytes are equal."""
-    same = len(one) == len(other)
-    for k in range(len(one)):
-        same &= one[k] == other[k]
-    return same
-
-
-@jit
 def find_root(walk, depth, roots):
-    """The number of the subgame that begins at a node; -1 if it is new and there is no room."""
-    game_bytes = walk.as_bytes[depth]
-    key = hash_of(game_bytes)
-    row = row_of(roots.places, key)
-    while roots.places[row, 0] != 0:
-        if is_same(roots.as_bytes[roots.places[row, 1]], game_bytes):
-            return roots.places[row, 1]
-        key += 2
-        row = row_of(roots.places, key)
-    number = roots.number[0]
-    if number == len(roots.games):
-        return -1
-    roots.games[number] = walk.games[depth]
-    roots.places[row, 0] = key
-    roots.places[row, 1] = number
-    roots.number[0] += 1
-    return number
+    """The number of the subgame that begins at a node; -1 if it is new and the roots are full."""
+    game = walk.games[depth]
+    game.turns, game.action, game.die = 1, NO_ACTION, 0  # no bearing on the rest of the game
+    code = np.uint64(1)
+    for byte in walk.as_bytes[depth]:
+        code = mixed(code, byte)
+    row = row_of(roots.table, np.int64(code))
+    if roots.table[row, 0] == 0:
+        number = roots.number[0]
+        if number == len(roots.games):
+            return -1
+        roots.games[number] = game
+        roots.table[row, 0], roots.table[row, 1] = np.int64(code), number
+        roots.number[0] += 1
+    return roots.table[row, 1]
 
 
 # --- One subgame ----------------------------------------------------------------------------------
 
+NODE = record(
+    [
+        ("histories", "u8", (SEATS,)),  # a hash of all that each seat saw
+        ("sequences", "i8", (SEATS,)),  # with which it is reached, by seat
+        ("chance", "f8"),  # with which it is reached
+        ("outcome", "i8"),  # the action or outcome of chance to be tried next
+        ("next_sequence", "i8"),  # of the seat to move, for that action
+    ]
+)
+
 
 class Walk(NamedTuple):
-    """The path from the beginning of a subgame to a node, by depth.
+    """The path from the beginning of a subgame to a node.
 
     Attributes:
-        games: (depth,) GAME.
-        as_bytes: the same, (depth, size of a game) uint8.
-        places: in the trie of all that a seat saw, by seat, (depth, 2).
-        sequences: with which the node is reached, by seat, (depth, 2).
-        chances: with which the node is reached, (depth,).
-        outcomes: the action or outcome of chance to be tried next, (depth,).
-        next_sequences: of the seat to move, for the action to be tried next, (depth,).
-        num_places: in the trie, (1,).
-        payoffs: of the end of a game, (1, 2).
+        games: (MAX_DEPTH,) GAME.
+        as_bytes: the same, (MAX_DEPTH, size of a game) uint8.
+        nodes: (MAX_DEPTH,) NODE.
     """
 
     games: npt.NDArray[Any]
     as_bytes: npt.NDArray[np.uint8]
-    places: npt.NDArray[np.int64]
-    sequences: npt.NDArray[np.int64]
-    chances: npt.NDArray[np.float64]
-    outcomes: npt.NDArray[np.int64]
-    next_sequences: npt.NDArray[np.int64]
-    num_places: npt.NDArray[np.int64]
-    payoffs: npt.NDArray[np.float64]
+    nodes: npt.NDArray[Any]
 
 
 class Written(NamedTuple):
     """Subgames as sequence forms, one after the other.
 
     Attributes:
-        forms: without room for leaves they are only counted.
+        forms: if they are of no size, everything is only counted.
         set_games: a game in which the seat to move knows just this, for each information set,
             (2, sets) GAME; (2, 0) where nobody asks for it.
         starts: where each subgame begins, (subgames + 1, COUNTS).
@@ -221,36 +181,8 @@ class Written(NamedTuple):
 
 def new_walk() -> Walk:
     """An empty path."""
-    games, pairs = np.zeros(MOST_EVENTS, GAME), (MOST_EVENTS, SEATS)
-    return Walk(
-        games,
-        bytes_of(games),
-        np.zeros(pairs, np.int64),
-        np.zeros(pairs, np.int64),
-        np.zeros(MOST_EVENTS),
-        np.zeros(MOST_EVENTS, np.int64),
-        np.zeros(MOST_EVENTS, np.int64),
-        np.zeros(1, np.int64),
-        np.zeros((1, SEATS)),
-    )
-
-
-def bytes_of(games: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """The bytes of games, (n, size of a game)."""
-    return games.view(np.uint8).reshape(len(games), -1)
-
-
-@jit
-def begin(walk, root, counts):
-    """Go to the beginning of a subgame."""
-    walk.games[0] = root
-    walk.chances[0] = 1
-    walk.outcomes[0] = 0
-    walk.num_places[0] = SEATS
-    for seat in range(SEATS):
-        walk.places[0, seat] = seat
-        walk.sequences[0, seat] = 0
-        counts[SEQUENCES + seat] += 1
+    games = np.zeros(MAX_DEPTH, GAME)
+    return Walk(games, games.view(np.uint8).reshape(MAX_DEPTH, -1), np.zeros(MAX_DEPTH, NODE))
 
 
 @jit
@@ -263,26 +195,14 @@ def learned_by(before, after, seat):
 
 
 @jit
-def place_after(trie, walk, place, token):
-    """Where in the trie a seat is that saw one thing more."""
-    key = place * ALL_TOKENS + token + 1
-    row = row_of(trie, key)
-    if trie[row, 0] == 0:
-        trie[row, 0] = key
-        trie[row, 1] = walk.num_places[0]
-        walk.num_places[0] += 1
-    return trie[row, 1]
-
-
-@jit
 def choices_of(game, rules):
     """How many actions or outcomes are numbered at a node, and which are possible, as bits."""
     if game.phase == DECISION:
-        return NUM_ACTIONS, legal_actions(game, rules)
-    number = num_chance_outcomes(game, rules)
+        return NUM_ACTIONS, game_rules.legal_actions(game, rules)
+    number = game_rules.num_chance_outcomes(game, rules)
     bits: Any = 0
     for outcome in range(number):
-        bits |= np.int64(chance_weight(game, rules, outcome) > 0) << outcome
+        bits |= np.int64(game_rules.chance_weight(game, rules, outcome) > 0) << outcome
     return number, bits
 
 
@@ -290,135 +210,117 @@ def choices_of(game, rules):
 def chance_of(game, rules, outcome):
     """The probability of an outcome of chance."""
     total = 0
-    for other in range(num_chance_outcomes(game, rules)):
-        total += chance_weight(game, rules, other)
-    return chance_weight(game, rules, outcome) / total
+    for other in range(game_rules.num_chance_outcomes(game, rules)):
+        total += game_rules.chance_weight(game, rules, other)
+    return game_rules.chance_weight(game, rules, outcome) / total
 
 
 @jit
-def descend(walk, rules, depth, outcome, trie):
-    """Go on from a node by an action or an outcome of chance."""
-    game, after = walk.games[depth], walk.games[depth + 1]
-    walk.games[depth + 1] = game
-    walk.chances[depth + 1] = walk.chances[depth]
-    walk.outcomes[depth + 1] = 0
-    for seat in range(SEATS):
-        walk.sequences[depth + 1, seat] = walk.sequences[depth, seat]
-    event = outcome
+def descend(walk, rules, depth):
+    """Go on from a node by the action or outcome of chance that is next."""
+    walk.games[depth + 1] = walk.games[depth]
+    walk.nodes[depth + 1] = walk.nodes[depth]
+    game, node = walk.games[depth], walk.nodes[depth]
+    after, below = walk.games[depth + 1], walk.nodes[depth + 1]
+    event = node.outcome
     if game.phase == DECISION:
-        walk.sequences[depth + 1, game.seat] = walk.next_sequences[depth]
-        walk.next_sequences[depth] += 1
-        apply_action(after, rules, outcome)
+        below.sequences[game.seat] = node.next_sequence
+        node.next_sequence += 1
+        game_rules.apply_action(after, rules, node.outcome)
     else:
+        below.chance *= chance_of(game, rules, node.outcome)
         event = NUM_ACTIONS + MAX_HOLES * np.int64(game.phase)
         if game.phase != FRONT:  # what a front shows stands in what seats learn
-            event += outcome
-        walk.chances[depth + 1] *= chance_of(game, rules, outcome)
-        apply_chance(after, rules, outcome)
+            event += node.outcome
+        game_rules.apply_chance(after, rules, node.outcome)
     for seat in range(SEATS):
         token = event * (NUM_FACES + 1) + learned_by(game, after, seat)
-        place = place_after(trie, walk, walk.places[depth, seat], token)
-        walk.places[depth + 1, seat] = place
+        below.histories[seat] = mixed(node.histories[seat], token)
+    node.outcome += 1
+    below.outcome = 0
 
 
 @jit
-def write_leaf(forms, counts, walk, depth, link, payoff):
-    """Count a leaf, and write it where there is room."""
+def write_leaf(forms, counts, node, link, payoff):
+    """Count a leaf, and write it where there are arrays for it."""
     at = counts[LEAVES]
     counts[LEAVES] += 1
     if len(forms.leaf_links) > 0:
         for seat in range(SEATS):
-            forms.leaf_sequences[seat, at] = walk.sequences[depth, seat]
+            forms.leaf_sequences[seat, at] = node.sequences[seat]
         forms.leaf_links[at] = link
-        forms.leaf_weights[at] = walk.chances[depth] * payoff
+        forms.leaf_weights[at] = node.chance * payoff
 
 
 @jit
-def write_set(written, counts, walk, depth, first, size):
-    """Count an information set, and write it where there is room."""
-    forms, set_games = written.forms, written.set_games
-    seat = np.int64(walk.games[depth].seat)
-    at = counts[SETS + seat]
-    counts[SETS + seat] += 1
-    counts[SEQUENCES + seat] += size
-    if len(forms.leaf_links) > 0:
-        forms.set_parents[seat, at] = walk.sequences[depth, seat]
-        forms.set_firsts[seat, at] = first
-        forms.set_sizes[seat, at] = size
-    if set_games.shape[1] > 0:
-        set_games[seat, at] = walk.games[depth]
-
-
-@jit
-def enter_set(written, k, walk, depth, rules, trie):
+def enter_set(written, k, game, node, rules, table):
     """Come to a decision of subgame k: find its information set or begin one."""
-    game = walk.games[depth]
-    seat = np.int64(game.seat)
-    key = walk.places[depth, seat] * ALL_TOKENS + OWN_SET + 1
-    row = row_of(trie, key)
-    if trie[row, 0] == 0:
-        counts = written.starts[k + 1]
+    forms, counts, seat = written.forms, written.starts[k + 1], np.int64(game.seat)
+    key = np.int64(node.histories[seat])
+    row = row_of(table, key)
+    if table[row, 0] == 0:
         first = counts[SEQUENCES + seat] - written.starts[k, SEQUENCES + seat]
-        trie[row, 0] = key
-        trie[row, 1] = first
-        bits = legal_actions(game, rules)
-        size = 0
+        table[row, 0], table[row, 1] = key, first
+        at, legal = counts[SETS + seat], game_rules.legal_actions(game, rules)
+        counts[SETS + seat] += 1
         for action in range(NUM_ACTIONS):
-            size += bits >> action & 1
-        write_set(written, counts, walk, depth, first, size)
-    walk.next_sequences[depth] = trie[row, 1]
+            counts[SEQUENCES + seat] += legal >> action & 1
+        if len(forms.leaf_links) > 0:
+            last = counts[SEQUENCES + seat] - written.starts[k, SEQUENCES + seat]
+            forms.set_parents[seat, at] = node.sequences[seat]
+            forms.set_firsts[seat, at] = first
+            forms.set_sizes[seat, at] = last - first
+        if written.set_games.shape[1] > 0:
+            written.set_games[seat, at] = game
+    node.next_sequence = table[row, 1]
 
 
 @jit
-def enter_node(roots, written, k, walk, depth, rules, trie):
-    """Come to a node of subgame k; returns whether a later subgame begins there.
-
-    -1 stands for a new subgame for which there is no room.
-    """
-    game, counts = walk.games[depth], written.starts[k + 1]
+def enter_node(roots, written, k, walk, depth, rules, table):
+    """Come to a node of subgame k; False if a subgame begins there and the roots are full."""
+    game, node, counts = walk.games[depth], walk.nodes[depth], written.starts[k + 1]
     if depth > 0 and game.phase == DIE and is_public(game):
-        forget(game)
         link = find_root(walk, depth, roots)
-        if link < 0:
-            return -1
-        write_leaf(written.forms, counts, walk, depth, link, 1.0)
-        return 1
+        write_leaf(written.forms, counts, node, link, 1.0)
+        node.outcome = NUM_ACTIONS  # nothing is tried here
+        return link >= 0
     counts[NODES] += 1
     if game.phase == OVER:
-        write_payoffs(game, rules, walk.payoffs, 0)
-        write_leaf(written.forms, counts, walk, depth, -1, walk.payoffs[0, 0])
+        payoffs = np.zeros((1, SEATS))
+        game_rules.write_payoffs(game, rules, payoffs, 0)
+        write_leaf(written.forms, counts, node, -1, payoffs[0, 0])
     elif game.phase == DECISION:
-        enter_set(written, k, walk, depth, rules, trie)
-    return 0
+        enter_set(written, k, game, node, rules, table)
+    return True
 
 
 @jit
 def write_subgame(roots, written, k, walk, rules):
-    """Write subgame k, whose root is the first of the walk; False if there is no room for a root.
+    """Write subgame k, which begins with the first game of the walk; False if the roots are full.
 
     The subgames that follow it are added to the roots.
     """
-    trie = np.zeros((64, 2), np.int64)
-    counts = written.starts[k + 1]
+    table = np.zeros((64, 2), np.int64)
+    start, counts = written.starts[k], written.starts[k + 1]
+    counts[:] = start
+    node = walk.nodes[0]
+    node.chance, node.outcome = 1, 0
+    for seat in range(SEATS):
+        node.histories[seat], node.sequences[seat] = seat + 1, 0
+        counts[SEQUENCES + seat] += 1
     depth = np.int64(0)
     while depth >= 0:
-        if walk.outcomes[depth] == 0:
-            entered = enter_node(roots, written, k, walk, depth, rules, trie)
-            if entered < 0:
-                return False
-            if entered > 0:
-                depth -= 1
-                continue
-        choices, possible = choices_of(walk.games[depth], rules)
-        outcome = walk.outcomes[depth]
-        while outcome < choices and not possible >> outcome & 1:
-            outcome += 1
-        walk.outcomes[depth] = outcome + 1
-        if outcome < choices:
-            descend(walk, rules, depth, outcome, trie)
+        game, node = walk.games[depth], walk.nodes[depth]
+        if node.outcome == 0 and not enter_node(roots, written, k, walk, depth, rules, table):
+            return False
+        if 2 * (counts[SETS] + counts[SETS + 1] - start[SETS] - start[SETS + 1]) > len(table) - 8:
+            table = grown(table)
+        choices, possible = choices_of(game, rules)
+        while node.outcome < choices and not possible >> node.outcome & 1:
+            node.outcome += 1
+        if node.outcome < choices:
+            descend(walk, rules, depth)
             depth += 1
-            if 2 * (walk.num_places[0] + counts[SETS] + counts[SETS + 1]) > len(trie) - 8:
-                trie = grown(trie)
         else:
             depth -= 1
     return True
@@ -426,11 +328,9 @@ def write_subgame(roots, written, k, walk, rules):
 
 @jit
 def write_subgames(which, rules, roots, written, walk):
-    """Write the subgames of these numbers, or count them; returns for how many there was room."""
-    starts = written.starts
+    """Write the subgames of these numbers, or count them; returns how many until roots are full."""
     for k in range(len(which)):
-        starts[k + 1] = starts[k]
-        begin(walk, roots.games[which[k]], starts[k + 1])
+        walk.games[0] = roots.games[which[k]]
         if not write_subgame(roots, written, k, walk, rules):
             return k
     return len(which)
@@ -471,23 +371,23 @@ class Subgames:
             ValueError: the variant has not two players, or its games have no bound.
         """
         check(variant)
-        roots = new_roots(np.zeros(FIRST_ROOM, GAME), np.zeros((4 * FIRST_ROOM, 2), np.int64), 1)
-        clear(roots.games[0], variant.rules[0])
-        sizes = np.zeros((FIRST_ROOM, COUNTS), np.int64)
+        games, table = np.zeros(FIRST_CAPACITY, GAME), np.zeros((4 * FIRST_CAPACITY, 2), np.int64)
+        roots = Roots(games, table, np.ones(1, np.int64))
+        game_rules.clear(games[0], variant.rules[0])
         nothing, no_games = new_forms(np.zeros(COUNTS, np.int64)), np.zeros((SEATS, 0), GAME)
-        walk, done = new_walk(), 0
+        walk, done, sizes = new_walk(), 0, []
         while done < roots.number[0]:
             which = np.arange(done, min(done + AT_ONCE, roots.number[0]))
             starts = np.zeros((len(which) + 1, COUNTS), np.int64)
             written = Written(nothing, no_games, starts)
             counted = write_subgames(which, variant.rules[0], roots, written, walk)
-            sizes[done : done + counted] = np.diff(starts[: counted + 1], axis=0)
+            sizes.append(np.diff(starts[: counted + 1], axis=0))
             done += counted
             report("finding subgames", done, int(roots.number[0]))
             if counted < len(which):
-                sizes = doubled(sizes)
-                roots = new_roots(doubled(roots.games), grown(roots.places), roots.number[0])
-        return Subgames(variant, roots, sizes[:done].copy())
+                games = np.concatenate([roots.games, np.zeros_like(roots.games)])
+                roots = Roots(games, grown(roots.table), roots.number)
+        return Subgames(variant, roots, np.concatenate(sizes))
 
     def levels(self, leaves_at_once: int) -> Iterator[list[npt.NDArray[np.int64]]]:
         """Levels of subgames, which depend on those of earlier levels alone, in parts.
@@ -513,20 +413,8 @@ def check(variant: Variant) -> None:
     """Raise `ValueError` if the games of a variant cannot be solved here."""
     if variant.num_players != SEATS:
         raise ValueError(f"num_players is {variant.num_players}; allowed: {SEATS}")
-    game = np.zeros(1, GAME)[0]
-    game.action = PEEK * MAX_SLOTS
-    if not burns(game, variant.rules[0]):
+    if variant.burn == "never":
         raise ValueError(
             f"burn is {variant.burn!r}; allowed: 'peek', 'turn', since a game has no bound where "
             "a peek burns no card (E3)"
         )
-
-
-def new_roots(games: npt.NDArray[Any], places: npt.NDArray[np.int64], number: int) -> Roots:
-    """Roots in these arrays."""
-    return Roots(games, bytes_of(games), places, np.array([number], np.int64))
-
-
-def doubled(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """An array with as much room again."""
-    return np.concatenate([array, np.zeros_like(array)])

@@ -441,7 +441,7 @@ def test_an_output_that_fails_loses_no_other(capsys, tmp_path, monkeypatch):
 
 
 def test_an_interrupted_arena_keeps_the_pairs_played(capsys, tmp_path, monkeypatch):
-    whole = command.all_pairs
+    whole = arena.all_pairs
 
     def interrupted(*arguments):
         pairs = whole(*arguments)
@@ -449,7 +449,7 @@ def test_an_interrupted_arena_keeps_the_pairs_played(capsys, tmp_path, monkeypat
         yield next(pairs)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "all_pairs", interrupted)
+    monkeypatch.setattr(arena, "all_pairs", interrupted)
     file = tmp_path / "pairs.json"
     names = ["random", "reference", "greedy"]
     assert command.main([*names, "--games", "60", "--json", str(file)]) == 130

@@ -318,8 +318,8 @@ def test_deals_of_the_check_are_not_those_of_the_rounds():
 @pytest.mark.parametrize("content", [None, "{", "[]"])
 def test_outputs_are_checked_before_the_work(command, content, tmp_path, monkeypatch, capsys):
     """No directory, or a file that is no such file: one line, and nothing has been done."""
-    monkeypatch.setattr(tune, "tune", None)
-    monkeypatch.setattr(train_values, "train", None)
+    monkeypatch.setattr(tune, "rounds", None)
+    monkeypatch.setattr(train_values, "rounds", None)
     name = "values.json" if command is train_values.main else "parameters.json"
     if content is None:
         (tmp_path / "file").write_text("")
@@ -337,7 +337,7 @@ def test_an_interrupted_check_keeps_what_was_found(tmp_path, monkeypatch, capsys
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tune, "tune", lambda *_: (np.array(astuple(Parameters())), 20))
+    monkeypatch.setattr(tune, "rounds", lambda *_: iter([(np.array(astuple(Parameters())), 0.5)]))
     monkeypatch.setattr(tune, "win_share", interrupted)
     out = tmp_path / "out.json"
     assert tune.main(["--budget", "20", "--out", str(out)]) == INTERRUPTED

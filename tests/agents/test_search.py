@@ -22,7 +22,7 @@ from builders import (
 import agents
 from agents.heuristics.beliefs import believed_games, rules_by_players
 from agents.search import agent as search
-from agents.search import beliefs
+from agents.search import beliefs, playouts
 from agents.search.agent import SearchAgent
 from alles_kaese_env import GameBatch, Variant
 from alles_kaese_env.core.jit import jit
@@ -329,8 +329,9 @@ def test_small_variants(variant):
 def test_cards_that_nothing_tells_apart_are_tried_once():
     batch = table(Variant(num_players=2), "6c 6t 6c 2c 2t 3c 3t 1c", dice=[5, 5])
     play(batch, "peek 1")
-    games, _ = rebuilt(batch.observations, Variant(num_players=2))
-    assert search.different_actions(games[0], batch.masks[0], 3).tolist() == [3, 0, 1, 5]
+    variant = Variant(num_players=2)
+    games, _ = rebuilt(batch.observations, variant)
+    assert playouts.different_actions(games[0], variant.rules[0], 3).tolist() == [3, 0, 1, 5]
 
 
 def test_only_the_seat_to_move_can_be_asked():

@@ -106,7 +106,7 @@ def test_a_damaged_network_is_refused(tmp_path):
 def directory(tmp_path, monkeypatch):
     """Where the search finds a network for 2 players, and for no other number."""
     np.savez(network_file(2, tmp_path), **some_network(2)._asdict())
-    monkeypatch.setattr(search, "DIRECTORY", tmp_path)
+    monkeypatch.setattr(values, "DIRECTORY", tmp_path)
     search.network_of.cache_clear()
     yield tmp_path
     search.network_of.cache_clear()
