@@ -363,7 +363,7 @@ class GameBatch:
         act_games(self.games, self.variant.rules, rows, actions, self.illegal)
         if self.recorder is not None:
             is_legal = ~self.illegal[rows]
-            self.recorder.decide(rows[is_legal], actions[is_legal])
+            self.recorder.write(rows[is_legal], actions[is_legal], is_decision=True)
         self._run_chance(rows)
 
     def look(self, rows: Rows, seats: npt.NDArray[np.int64] | None = None) -> None:
@@ -401,7 +401,7 @@ class GameBatch:
             else:
                 outcomes[0] = scripted
             if self.recorder is not None:
-                self.recorder.happen(rows, outcomes)
+                self.recorder.write(rows, outcomes)
             chance_games(self.games, rules, rows, outcomes)
 
     def _share(self, rows: Rows, work: Callable[[slice], None]) -> None:
