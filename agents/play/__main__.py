@@ -19,8 +19,8 @@ from alles_kaese_env.core.records import MAX_PLAYERS
 from alles_kaese_env.files import checked_output
 from alles_kaese_env.replay import ALL, PUBLIC, Perspective, save
 from alles_kaese_env.viewer.session import run_session
+from alles_kaese_env.viewer.text import describe_perspective
 from alles_kaese_env.viewer.view import view_of_replay
-from alles_kaese_env.viewer.words import describe_perspective
 
 SECONDS = 0.7  # between the moves of opponents, so that one can follow them
 

@@ -14,8 +14,8 @@ from agents.search.agent import SearchAgent
 from alles_kaese_env.actions import KINDS, decode_action, describe_action, encode_action
 from alles_kaese_env.core.records import DISCARD, MAX_SLOTS, PEEK, TAKE
 from alles_kaese_env.viewer.session import Session
+from alles_kaese_env.viewer.text import describe_end
 from alles_kaese_env.viewer.view import view_of_replay
-from alles_kaese_env.viewer.words import describe_end
 
 HINT_PLAYOUTS = 400  # for each legal action
 THINKING = "the search agent is thinking (the first time some seconds)"

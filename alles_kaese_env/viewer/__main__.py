@@ -18,8 +18,8 @@ from alles_kaese_env.replay.file import load
 from alles_kaese_env.replay.game import Replay
 from alles_kaese_env.viewer.page import save_page
 from alles_kaese_env.viewer.session import ReplaySession, run_session
+from alles_kaese_env.viewer.text import describe_end, describe_perspective, describe_turn
 from alles_kaese_env.viewer.view import view_of_replay
-from alles_kaese_env.viewer.words import describe_end, describe_perspective, describe_turn
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

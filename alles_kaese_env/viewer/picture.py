@@ -14,8 +14,8 @@ from alles_kaese_env.core.records import CHEESE, TAKE, TRAP, UNSEEN
 from alles_kaese_env.replay.game import ALL, PUBLIC, Turn, shortened
 from alles_kaese_env.viewer import art
 from alles_kaese_env.viewer.art import GOLD, GREEN, INK, MUTED, RED, WHITE, pygame
+from alles_kaese_env.viewer.text import LONGEST_NAME, PAST, describe_match, plural
 from alles_kaese_env.viewer.view import View
-from alles_kaese_env.viewer.words import LONGEST_NAME, PAST, describe_match, plural
 
 SIZE = (1024, 640)
 CARD, GAP, ROW_TOP = (100, 140), 14, 92

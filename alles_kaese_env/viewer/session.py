@@ -11,8 +11,8 @@ from functools import partial
 
 from alles_kaese_env.command_line import MISSING, needs_extra
 from alles_kaese_env.replay.game import Replay
+from alles_kaese_env.viewer.text import describe_perspective
 from alles_kaese_env.viewer.view import View, view_of_replay
-from alles_kaese_env.viewer.words import describe_perspective
 
 TURN_SECONDS = 1.0  # while a replay plays
 

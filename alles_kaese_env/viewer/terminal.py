@@ -19,8 +19,8 @@ from alles_kaese_env.command_line import INTERRUPTED
 from alles_kaese_env.core.records import CHEESE, TRAP, UNSEEN
 from alles_kaese_env.replay.game import shortened
 from alles_kaese_env.viewer.session import Session
+from alles_kaese_env.viewer.text import FRONTS, cut, describe_now, describe_turn, plural
 from alles_kaese_env.viewer.view import View
-from alles_kaese_env.viewer.words import FRONTS, cut, describe_now, describe_turn, plural
 
 WIDTH = 78
 CARD = 9  # columns of a card, and GAP between two

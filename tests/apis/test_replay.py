@@ -36,9 +36,8 @@ from alles_kaese_env.scripted import ScriptedDeal
 from alles_kaese_env.viewer.__main__ import INTERRUPTED, main
 from alles_kaese_env.viewer.page import page_of
 from alles_kaese_env.viewer.session import TURN_SECONDS, ReplaySession
-from alles_kaese_env.viewer.text import text_of
+from alles_kaese_env.viewer.text import describe_turn, text_of
 from alles_kaese_env.viewer.view import view_of_replay
-from alles_kaese_env.viewer.words import describe_turn
 from apis import helpers
 
 BATCH_ARRAYS = ("games", "streams", "seats", "observations", "masks", "over", "payoffs")
