@@ -12,9 +12,9 @@ import numpy as np
 from agents.play.table import Table
 from agents.search.agent import SearchAgent
 from alles_kaese_env.actions import KINDS, decode_action, describe_action, encode_action
-from alles_kaese_env.core.records import DISCARD, MAX_SLOTS, PEEK, TAKE
+from alles_kaese_env.core.records import MAX_SLOTS, PEEK, TAKE
 from alles_kaese_env.viewer.session import Session
-from alles_kaese_env.viewer.text import describe_end
+from alles_kaese_env.viewer.text import describe_end, slots_in_words
 from alles_kaese_env.viewer.view import view_of_replay
 
 HINT_PLAYOUTS = 400  # for each legal action
@@ -50,10 +50,8 @@ class PlaySession(Session):
             "enter": ("act", self.act),
             "h": ("hint", self.ask_for_hint),
             "q": ("quit", self.leave),
-            "p": ("", partial(self.select_kind, PEEK)),
-            "t": ("", partial(self.select_kind, TAKE)),
-            "d": ("", partial(self.select_kind, DISCARD)),
-            **{str(slot): ("", partial(self.select_slot, slot)) for slot in range(MAX_SLOTS)},
+            **{name[0]: ("", partial(self.select, kind=kind)) for kind, name in KINDS.items()},
+            **{str(slot): ("", partial(self.select, slot=slot)) for slot in range(MAX_SLOTS)},
         }
         self.go_on()
 
@@ -63,7 +61,7 @@ class PlaySession(Session):
         """Let the seat to move decide."""
         self._waited = 0.0
         if self.table.is_persons_turn:
-            self.kind, self.slot = self.legal()[0]
+            (self.kind, *_), (self.slot, *_) = self.legal()
         elif not self.table.is_over:
             self.work_beside(self.table.choose, self.decide)
         self.view = view_of_replay(self.table.replay(self.seat))
@@ -99,7 +97,7 @@ class PlaySession(Session):
     def show_hint(self, position: int, action: int) -> None:
         """Select what the search agent would do, if the game is still where it was asked."""
         if len(self.table.replay()) == position:
-            self.kind, self.slot = decode_action(action)
+            self.select(*decode_action(action))
             self.answer(f"hint: {describe_action(action)}")
 
     # --- What is shown ----------------------------------------------------------------------
@@ -110,7 +108,7 @@ class PlaySession(Session):
         self.note, self.is_stale, self.chosen, self.buttons = note, True, None, ()
         if table.is_persons_turn:
             self.chosen, self.buttons = self.slot, (("hint", self.ask_for_hint),)
-            for kind in self.legal_kinds():
+            for kind in self.legal()[0]:
                 act = partial(self.carry_out, encode_action(kind, self.slot))
                 self.buttons += ((KINDS[kind], act),)
         elif table.is_over:
@@ -128,8 +126,8 @@ class PlaySession(Session):
             text = f"a match: take or discard slot {self.slot}, or click another matching card"
         else:
             kinds = "" if self.kind == PEEK else "; up, down: take or discard"
-            slots = ", ".join(map(str, self.legal_slots()))
-            text = f"Enter: {describe_action(self.action)}   (slots: {slots}{kinds})"
+            slots = slots_in_words(self.legal()[1])
+            text = f"Enter: {describe_action(self.action)}   ({slots}{kinds})"
         return self.note or text if has_mouse else f"{text}\n{self.note}"
 
     # --- Keys and clicks --------------------------------------------------------------------
@@ -139,17 +137,10 @@ class PlaySession(Session):
         """The selected action."""
         return encode_action(self.kind, self.slot)
 
-    def legal(self) -> list[tuple[int, int]]:
-        """The kind and the slot of each legal action."""
-        return [decode_action(int(action)) for action in np.flatnonzero(self.table.mask)]
-
-    def legal_kinds(self) -> list[int]:
-        """The kinds of action that are legal now."""
-        return sorted({kind for kind, _ in self.legal()})
-
-    def legal_slots(self) -> list[int]:
-        """The slots at which the person may act."""
-        return sorted({slot for _, slot in self.legal()})
+    def legal(self) -> tuple[list[int], list[int]]:
+        """The kinds and the slots that are legal now; each kind is legal at each slot (T2, T5)."""
+        kinds, slots = divmod(np.flatnonzero(self.table.mask), MAX_SLOTS)
+        return np.unique(kinds).tolist(), np.unique(slots).tolist()
 
     def press(self, key: str) -> None:
         """A key was pressed: those of the game make sense in the person's turn alone."""
@@ -163,38 +154,32 @@ class PlaySession(Session):
     def click(self, slot: int) -> None:
         """Select a card, or peek at it where that is what may be done."""
         if self.table.is_persons_turn:
-            self.select_slot(slot)
+            self.select(slot=slot)
             if self.kind == PEEK and self.slot == slot:
                 self.act()
 
-    def move_slot(self, places: int) -> None:
-        """Select the next legal slot to the left or right."""
-        slots = self.legal_slots()
-        self.select_slot(slots[(slots.index(self.slot) + places) % len(slots)])
-
-    def select_slot(self, slot: int) -> None:
-        """Select a slot, if it is legal."""
-        slots = self.legal_slots()
-        if slot in slots:
-            self.slot = slot
+    def select(self, kind: int | None = None, slot: int | None = None) -> None:
+        """Select another kind or slot, if that is legal."""
+        kind = self.kind if kind is None else kind
+        slot = self.slot if slot is None else slot
+        action = encode_action(kind, slot)
+        if self.table.mask[action]:
+            self.kind, self.slot = kind, slot
             self.answer("")
         else:
-            self.answer(f"slot {slot} is not legal now; allowed: {', '.join(map(str, slots))}")
+            kinds, slots = self.legal()
+            allowed = f"{' or '.join(KINDS[one] for one in kinds)} {slots_in_words(slots)}"
+            self.answer(f"{describe_action(action)} is not legal now; allowed: {allowed}")
+
+    def move_slot(self, places: int) -> None:
+        """Select the next legal slot to the left or right."""
+        _, slots = self.legal()
+        self.select(slot=slots[(slots.index(self.slot) + places) % len(slots)])
 
     def switch_kind(self) -> None:
         """Select the other kind of action."""
-        kinds = self.legal_kinds()
-        self.select_kind(kinds[kinds.index(self.kind) - 1])
-
-    def select_kind(self, kind: int) -> None:
-        """Select a kind of action, if it is legal."""
-        kinds = self.legal_kinds()
-        if kind in kinds:
-            self.kind = kind
-            self.answer("")
-        else:
-            allowed = ", ".join(KINDS[one] for one in kinds)
-            self.answer(f"{KINDS[kind]} is not legal now; allowed: {allowed}")
+        kinds, _ = self.legal()
+        self.select(kind=kinds[kinds.index(self.kind) - 1])
 
     def act(self) -> None:
         """Carry out the selected action."""

@@ -1,4 +1,4 @@
-"""A recorded game: its events, and its record at every decision, as one perspective saw it."""
+"""A recorded game as one perspective saw it: its events, turns, and record at every decision."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Event:
     Attributes:
         phase: CARD, DIE, FRONT or DECISION.
         value: the chance outcome or the action.
-        where: names it in an error.
-        first: what its outcomes are counted from: 0 as in the core, 1 as in a file.
+        where: its name in an error.
+        first: the number of the first outcome: 0 in the core, 1 in a file.
     """
 
     phase: int
@@ -62,9 +62,9 @@ class Turn:
 
     Attributes:
         seat: who acted.
-        action: what it did.
-        die: what it had rolled; 0 if not told.
-        holes: of the card that the action was about; 0 if not told.
+        action: its action.
+        die: what it had rolled; 0 if unknown.
+        holes: of the card that the action was about; 0 if unknown.
         front: of that card: UNSEEN, CHEESE or TRAP.
         cards: holes of the cards that became visible after the action.
         burned: holes of the card that the turn burned (T4), 0 for none.
@@ -90,12 +90,12 @@ class Turn:
 
 
 class Replay:
-    """A game to be stepped through, as far as one perspective saw it.
+    """A recorded game as one perspective saw it.
 
-    The rules themselves carry it out. From the perspective "all" the records are those of the
-    game, byte by byte. From another one, no record holds what it does not know:
-    ``front`` is UNSEEN, ``known`` of another seat counts all its fronts as cheese (only how many
-    they are is public, T3), and ``drawn`` counts the fronts that the perspective knows.
+    From the perspective "all" the records are those of the game, byte by byte. From another one,
+    no record holds what it does not know: ``front`` is UNSEEN, ``known`` of another seat counts
+    all its fronts as cheese (only their number is public, T3), and ``drawn`` counts the fronts
+    that the perspective knows.
 
     Args:
         variant: the rules of the game.
@@ -103,7 +103,7 @@ class Replay:
             `Event`, without the fronts that the perspective did not see.
         perspective: "public" for what everybody saw (I1), a seat for what that seat saw (I2), or
             "all".
-        names: who sat on each seat, for people; empty, or one for each.
+        names: of the players, for people; empty, or one for each seat.
 
     Attributes:
         variant, perspective, names: as given.
@@ -202,20 +202,15 @@ class Replay:
 
     def _events_for(self, perspective: Perspective) -> Iterator[Event]:
         """The events that another perspective saw, with the same outcomes."""
-        inner = GameBuilder(self.variant, self.perspective)
-        outer = GameBuilder(self.variant, perspective)
-        front = None
+        builder = GameBuilder(self.variant, perspective)
+        turns = iter(self.turns)
         for event in self.events:
-            if event.phase == FRONT:
-                front = event.value
-            else:
-                yield outer.take(event)
-                if event.phase == DECISION:
-                    front = int(inner.game["front"][decode_action(event.value)[1]]) - CHEESE
-            inner.take(event)
-            # A card that this replay knew already may be new to the other perspective.
-            if outer.phase == FRONT and inner.phase != FRONT:
-                yield outer.take(Event(FRONT, front))
+            if event.phase != FRONT:
+                yield builder.take(event)
+            if event.phase == DECISION:
+                turn = next(turns)
+                if builder.phase == FRONT:  # also of a card that this replay knew already
+                    yield builder.take(Event(FRONT, turn.front - CHEESE))
 
 
 def observation_of(game: Any, variant: Variant, seat: int) -> npt.NDArray[np.float32]:
@@ -356,7 +351,7 @@ def checked_names(variant: Variant, names: Any) -> tuple[str, ...]:
 
 
 def short_names(names: Any) -> Any:
-    """Names as `checked_names` wants them; what is no list of texts is left for that check."""
+    """Names as `checked_names` allows them; what is no list of texts is left for that check."""
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         return names
     printable = ("".join(c if c.isprintable() else "?" for c in name) for name in names)

@@ -66,8 +66,8 @@ class Renderer:
         if self.mode == "rgb_array":
             return picture.frame(view)
         if self._window is None:
-            self._window = picture.Window("Alles Käse!", RENDER_FPS)
-        self._window.show(view)
+            self._window = picture.Window()
+        self._window.show(view, RENDER_FPS)
         return None
 
     def close(self) -> None:

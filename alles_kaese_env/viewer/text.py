@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from alles_kaese_env.core.records import TRAP, UNSEEN
 from alles_kaese_env.replay.game import ALL, PUBLIC, Turn, shortened
 from alles_kaese_env.viewer.view import View
@@ -71,6 +73,11 @@ def plural(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
+def slots_in_words(slots: Sequence[int]) -> str:
+    """Such as "slot 1" and "slots 1, 2"."""
+    return f"slot{'s' * (len(slots) > 1)} {', '.join(map(str, slots))}"
+
+
 def cut(text: str, most: int) -> str:
     """The beginning of a text that is too long, with a sign that there was more."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
@@ -104,10 +111,7 @@ def describe_turn(view: View, turn: Turn) -> str:
 
 def describe_match(view: View) -> str:
     """T5: which slots match the die."""
-    if not view.matching:
-        return "no match"
-    slots = ", ".join(str(slot) for slot in view.matching)
-    return f"match in slot{'s' * (len(view.matching) > 1)} {slots}"
+    return f"match in {slots_in_words(view.matching)}" if view.matching else "no match"
 
 
 def describe_now(view: View) -> str:

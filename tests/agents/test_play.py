@@ -146,16 +146,20 @@ def test_what_was_peeked_at_stays_shown_and_nothing_else_does():
 def test_illegal_keys_are_answered():
     async def drive(game, pilot):
         await turn_of_person(game, pilot)
-        legal = game.legal_slots()
+        legal = game.legal()[1]
         while len(legal) == 6:
             await pilot.press("enter")
             await turn_of_person(game, pilot)
-            legal = game.legal_slots()
+            legal = game.legal()[1]
         wrong = next(slot for slot in range(6) if slot not in legal)
         await pilot.press(str(wrong))
-        assert f"slot {wrong} is not legal now" in shown(pilot, "prompt")
+        assert f"slot {wrong} is not legal now; allowed: take or discard slot" in shown(
+            pilot, "prompt"
+        )
         await pilot.press("p")
-        assert "peek is not legal now; allowed: take, discard" in shown(pilot, "prompt")
+        assert f"peek slot {legal[0]} is not legal now; allowed: take or discard" in shown(
+            pilot, "prompt"
+        )
 
     in_terminal(Table([YOU, "heuristic"], seed=3), drive)
 
