@@ -61,7 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def play_out(table: Table) -> None:
-    """Play to the end, and say how far it is where somebody looks."""
+    """Play to the end; a terminal shows how far it is."""
     is_shown = sys.stderr.isatty()
     turns = 0
     while not table.is_over:

@@ -22,11 +22,11 @@ class Table:
     """One recorded game of agents, with at most one person among them.
 
     Args:
-        names: who sits on each seat, 2 to 6: "you" for a person, else see `agents.make`.
+        names: the player of each seat, 2 to 6: "you" for a person, else see `agents.make`.
         seed: of the deal, the dice and the agents; None for one from the operating system.
 
     Attributes:
-        seat: that of the person, None if there is none.
+        seat: of the person, None without one.
         names: as given.
 
     Raises:
@@ -57,12 +57,12 @@ class Table:
 
     @property
     def is_persons_turn(self) -> bool:
-        """Whether the person has to decide."""
+        """Whether the person has to act."""
         return not self.is_over and self.mover == self.seat
 
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
-        """What the seat to move may do, (18,) bool."""
+        """The legal actions of the seat to move, (18,) bool."""
         return self._batch.masks[0].copy()
 
     def choose(self, adviser: Agent | None = None) -> int:

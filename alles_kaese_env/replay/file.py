@@ -1,7 +1,7 @@
-"""Replays as small JSON files, which are checked to the last field when they are read.
+"""Replays as small JSON files, in which every field is checked when they are read.
 
-A file holds a public view unless its ``perspective`` says otherwise, and ``private`` says so once
-more for people. Fronts stand in it where the perspective sees them for the first time::
+A file holds a public view unless its ``perspective`` says otherwise; ``private`` repeats that for
+people. A front is in it where the perspective sees it for the first time::
 
     {
       "format": "alles-kaese-replay",
@@ -40,9 +40,8 @@ from alles_kaese_env.variant import Variant
 
 FORMAT = "alles-kaese-replay"
 FORMAT_VERSION = 1
-MOST_BYTES = 2**20  # some hundred times as much as a game needs, and
-MOST_TURNS = 10_000  # so are these
-LONGEST_LINE = 300
+MOST_BYTES = 2**20  # some hundred times as much as a game needs
+LONGEST_LINE = 300  # of an error
 FRONTS = ("cheese", "trap")
 ACTIONS = [describe_action(action) for action in range(records.NUM_ACTIONS)]
 VERSIONS = {
@@ -84,7 +83,7 @@ def save(replay: Replay, path: str | Path) -> None:
 
 
 def _turns_of(replay: Replay) -> Iterator[dict[str, Any]]:
-    """The turns as they stand in a file."""
+    """The turns as a file holds them."""
     for game, turn in zip(replay.games, replay.turns, strict=False):
         parts: dict[str, Any] = {"die": turn.die, "action": describe_action(turn.action)}
         if turn.front != game["front"][turn.slot]:
@@ -166,9 +165,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _events(deal: Any, turns: Any) -> Iterator[Event]:
     """The events of a file in their order."""
     yield from _cards("deal", deal)
-    if len(_checked("turns", turns, list)) > MOST_TURNS:
-        raise ValueError(f"turns has {len(turns)} entries; allowed: at most {MOST_TURNS}")
-    for number, turn in enumerate(turns):
+    for number, turn in enumerate(_checked("turns", turns, list)):
         where = f"turns[{number}]"
         is_last = number == len(turns) - 1
         parts = _fields(where, turn, TURN_FIELDS, ("die",) if is_last else ("die", "action"))

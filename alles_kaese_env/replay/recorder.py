@@ -27,7 +27,7 @@ class Recording:
 
 
 class Recorder:
-    """The present game of each row of a batch, and the one before in which somebody has acted."""
+    """The current game of each row of a batch, and the last one before it with a decision."""
 
     def __init__(self, num_games: int) -> None:
         self.present = [Recording() for _ in range(num_games)]
@@ -41,7 +41,7 @@ class Recorder:
         self.forget(rows)
 
     def forget(self, rows: npt.NDArray[np.int64]) -> None:
-        """Begin the recordings of these rows anew."""
+        """Start new recordings in these rows."""
         for row in rows.tolist():
             self.present[row] = Recording()
 

@@ -28,7 +28,7 @@ class Session:
             a label works and is not listed.
         buttons: of a window, from left to right: label and what a click does.
         is_open: whether the session goes on.
-        is_stale: whether the screen has to be drawn anew.
+        is_stale: whether the screen has to be redrawn.
     """
 
     view: View

@@ -42,10 +42,10 @@ class View:
         points, cheese, traps: what each seat has taken.
         taken: cards of each seat, (cheese by holes, traps by holes).
         turn: whose turn it is, None when the game is over.
-        winners: who has won, empty while the game goes on.
-        loser: who has lost by the last trap (E1), if anybody has.
-        turns: those up to now, the last of them the latest; at least that one, if there is one.
-        names: of the seats, for people; empty, or one for each.
+        winners: empty while the game goes on.
+        loser: the seat that has lost by its last trap (E1), if there is one.
+        turns: those up to now, or only the last of them.
+        names: of the players, for people; empty, or one for each seat.
     """
 
     variant: Variant
@@ -93,7 +93,7 @@ def view_of(
         variant: the rules of the game.
         perspective: a seat, "public" or "all"; checked by the caller.
         turns: those up to now; by default the last one, without what it showed.
-        names: of the seats, for people.
+        names: of the players, for people.
     """
     seen, seat = _seen_by(game, perspective)
     view = view_of_observation(observation_of(seen, variant, seat), variant, seat)

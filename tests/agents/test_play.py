@@ -152,14 +152,10 @@ def test_illegal_keys_are_answered():
             await turn_of_person(game, pilot)
             legal = game.legal()[1]
         wrong = next(slot for slot in range(6) if slot not in legal)
-        await pilot.press(str(wrong))
-        assert f"slot {wrong} is not legal now; allowed: take or discard slot" in shown(
-            pilot, "prompt"
-        )
-        await pilot.press("p")
-        assert f"peek slot {legal[0]} is not legal now; allowed: take or discard" in shown(
-            pilot, "prompt"
-        )
+        for key, action in ((str(wrong), f"take slot {wrong}"), ("p", f"peek slot {legal[0]}")):
+            await pilot.press(key)
+            answer = f"{action} is not legal now; allowed: take or discard slot"
+            assert answer in shown(pilot, "prompt")
 
     in_terminal(Table([YOU, "heuristic"], seed=3), drive)
 
