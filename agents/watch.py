@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from agents import names as agent_names
-from agents.play.__main__ import add_save, save_game
+from agents.play.__main__ import add_common, save_game
 from agents.play.table import YOU, Table
 from alles_kaese_env.command_line import INTERRUPTED, Parser
 from alles_kaese_env.core.records import MAX_PLAYERS
@@ -38,9 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"\n{parser.prog}: interrupted", file=sys.stderr)
         return save_game(table, options.save, options.view) or INTERRUPTED
     code = save_game(table, options.save, options.view)
-    return code or show(
-        table.replay(options.view), parser, is_window=options.window, is_playing=True
-    )
+    replay = table.replay(options.view)
+    return code or show(replay, parser, in_window=options.window, is_playing=True)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -51,21 +50,18 @@ def build_parser() -> argparse.ArgumentParser:
         "End, space, q). Into a pipe, it is printed turn by turn.",
         epilog="example: python -m agents.watch heuristic reference random",
     )
-    add = parser.add_argument
-    add(
+    parser.add_argument(
         "agents",
         nargs="+",
         metavar="AGENT",
         help=f"2 to {MAX_PLAYERS}, one for each seat: {agent_names()}",
     )
-    add("--seed", type=int, help="random seed of cards, dice and agents (another game each time)")
-    add("--window", action="store_true", help="in a window")
-    add_save(parser, (PUBLIC, ALL))
+    add_common(parser, (PUBLIC, ALL))
     return parser
 
 
 def play_out(table: Table) -> None:
-    """Play to the end, and say how far it is where somebody looks."""
+    """Play to the end; a terminal shows how far it is."""
     is_shown = sys.stderr.isatty()
     turns = 0
     while not table.is_over:

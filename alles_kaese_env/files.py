@@ -1,15 +1,12 @@
-"""Files that are written atomically, and read without executing what they hold."""
+"""Files: written atomically, and read without executing what they hold."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import stat
 import tempfile
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,33 +17,14 @@ import numpy.typing as npt
 
 MOST_BYTES = 2**31  # in one file of arrays, unpacked
 
-# What NumPy, zipfile and json raise for a file that is broken or was made to break them.
-UNREADABLE = (
-    OSError,
-    ValueError,
-    EOFError,
-    KeyError,
-    TypeError,
-    OverflowError,
-    MemoryError,
-    RecursionError,
-    NotImplementedError,
-    RuntimeError,
-    SyntaxError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-
-
-STREAMS = ("/dev/std", "/dev/fd/", "/proc/")  # whatever stands behind them is written into
+STREAMS = ("/dev/std", "/dev/fd/", "/proc/")  # written into, even where a file lies behind them
 
 
 def checked_output(path: str | Path, option: str, suffixes: Collection[str] = ()) -> Path:
-    """The path, if a file can be written there: to be asked before the work, not after it.
+    """The path, if a file can be written there: for a check before the work, not after it.
 
     Args:
-        path: where a command shall write.
+        path: where a command will write.
         option: names it in the error, such as "--json".
         suffixes: the endings that are allowed, such as ".png"; any if empty.
 
@@ -59,8 +37,9 @@ def checked_output(path: str | Path, option: str, suffixes: Collection[str] = ()
     try:
         if path.is_dir():
             raise IsADirectoryError(0, "it is a directory")
-        if _is_replaced(path):
-            temporary = _temporary_beside(_target_of(path))
+        target = _replaced_file(path)
+        if target is not None:
+            temporary = _temporary_beside(target)
             temporary.touch()
             temporary.unlink()
         elif not os.access(path, os.W_OK):
@@ -83,14 +62,14 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         OSError: the file cannot be written.
     """
-    if not _is_replaced(path):
+    target = _replaced_file(path)
+    if target is None:
         with tempfile.TemporaryDirectory() as directory:
             temporary = Path(directory) / f"output{path.suffix}"
             yield temporary
             with open(temporary, "rb") as source, open(path, "wb") as stream:
                 shutil.copyfileobj(source, stream)
         return
-    target = _target_of(path)
     temporary = _temporary_beside(target)
     try:
         yield temporary
@@ -101,19 +80,11 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _is_replaced(path: Path) -> bool:
-    """Whether there is a regular file or nothing at the path."""
-    if os.path.abspath(path).startswith(STREAMS):
-        return False
-    try:
-        return stat.S_ISREG(os.stat(path).st_mode)
-    except FileNotFoundError:
-        return True
-
-
-def _target_of(path: Path) -> Path:
-    """The path that a link leads to."""
-    return Path(os.path.realpath(path))
+def _replaced_file(path: Path) -> Path | None:
+    """The file that an output replaces, behind all links; None for what it is written into."""
+    target = Path(os.path.realpath(path))
+    is_stream = os.path.abspath(path).startswith(STREAMS)
+    return None if is_stream or (target.exists() and not target.is_file()) else target
 
 
 def _temporary_beside(target: Path) -> Path:
@@ -122,14 +93,16 @@ def _temporary_beside(target: Path) -> Path:
 
 @contextmanager
 def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """Say in one line that the file is none of ``what`` if it cannot be read in the block.
+    """Say in one line that the file is no ``what`` if reading it fails in the block.
+
+    NumPy, zipfile and json raise errors of all kinds for a file that was made to break them.
 
     Raises:
-        ValueError: the block raised one of `UNREADABLE`.
+        ValueError: the block raised an exception.
     """
     try:
         yield
-    except UNREADABLE as error:
+    except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"{path} is no {what} ({reason})") from None
 
@@ -138,7 +111,7 @@ def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
     """The arrays of an ``.npz`` file, without pickle and not larger than `MOST_BYTES`.
 
     Raises:
-        Exception: one of `UNREADABLE`, if it is no such file.
+        Exception: it is no such file; see `reading`.
     """
     with open(file, "rb") as stream, zipfile.ZipFile(stream) as archive:
         if sum(entry.file_size for entry in archive.infolist()) > MOST_BYTES:
@@ -152,7 +125,7 @@ def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
 
 
 def read_entries(path: Path) -> dict[str, Any]:
-    """What `write_entry` has kept in a file, by number of players as text; none without a file.
+    """The entries of `write_entry` in a file, by number of players as text; none without a file.
 
     Raises:
         ValueError: it is no such file.
@@ -162,7 +135,7 @@ def read_entries(path: Path) -> dict[str, Any]:
 
 
 def write_entry(path: Path, about: str, num_players: int, entry: dict[str, Any]) -> None:
-    """Keep what was found for a number of players in a JSON file; the other entries stay."""
+    """Write the entry of a number of players into a JSON file; the other entries stay."""
     entries = read_entries(path) | {str(num_players): entry}
     content = {"about": about, "num_players": dict(sorted(entries.items()))}
     with replacing(path) as temporary:

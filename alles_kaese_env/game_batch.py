@@ -338,7 +338,7 @@ class GameBatch:
         loops.act_games(self.games, self.variant.rules, rows, actions, self.illegal)
         if self.recorder is not None:
             is_legal = ~self.illegal[rows]
-            self.recorder.decide(rows[is_legal], actions[is_legal])
+            self.recorder.write(rows[is_legal], actions[is_legal], is_decision=True)
         self._run_chance(rows)
 
     def look(self, rows: Rows, seats: npt.NDArray[np.int64] | None = None) -> None:
@@ -354,7 +354,7 @@ class GameBatch:
                 outcomes[0] = self.script.outcome(self.games[0])
             loops.chance_games(*self.arrays[:3], rows, outcomes)
             if self.recorder is not None:
-                self.recorder.happen(rows, outcomes)
+                self.recorder.write(rows, outcomes)
 
     def _share(self, rows: Rows, work: Callable[[slice], None]) -> None:
         """Do the work on all rows, in equal parts by the threads."""

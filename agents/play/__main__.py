@@ -12,15 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agents import names as agent_names
+from agents.play.session import PlaySession
 from agents.play.table import YOU, Table
-from alles_kaese_env.command_line import MISSING, Parser, needs_extra
+from alles_kaese_env.command_line import Parser
 from alles_kaese_env.core.records import MAX_PLAYERS
 from alles_kaese_env.files import checked_output
 from alles_kaese_env.replay import ALL, PUBLIC, Perspective, save
+from alles_kaese_env.viewer.session import run_session
+from alles_kaese_env.viewer.text import describe_perspective
 from alles_kaese_env.viewer.view import view_of_replay
-from alles_kaese_env.viewer.words import describe_perspective
 
-VIEWS = (PUBLIC, "own", ALL)
 SECONDS = 0.7  # between the moves of opponents, so that one can follow them
 
 
@@ -34,20 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         table = table_of(options)
     except ValueError as error:
         parser.error(str(error))
-    if options.window:
-        try:
-            from agents.play.window import play_in_window as play
-        except MISSING as error:
-            parser.error(needs_extra("--window", "render", error))
-    else:
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            parser.error("input or output is no terminal; allowed: a terminal, or --window")
-        try:
-            from agents.play.terminal import play_in_terminal as play
-        except MISSING as error:
-            parser.error(needs_extra("the terminal", "play", error))
-    code = play(table, options.delay)
-    return save_game(table, options.save, perspective_of(table, options.view)) or code
+    if not options.window and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        parser.error("input or output is no terminal; allowed: a terminal, or --window")
+    session = PlaySession(table, options.delay)
+    code = run_session(session, parser, in_window=options.window)
+    perspective = options.seat if options.view == "own" else options.view
+    return save_game(table, options.save, perspective) or code
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -67,22 +60,22 @@ def build_parser() -> argparse.ArgumentParser:
         help=f"1 to {MAX_PLAYERS - 1}, in turn order after you (heuristic); {agent_names()}",
     )
     add("--seat", type=int, default=0, help="yours, from 0, which begins (0)")
-    add("--seed", type=int, help="random seed of cards, dice and agents (another game each time)")
-    add("--window", action="store_true", help="in a window, with the mouse")
     add("--delay", type=float, default=SECONDS, help="seconds for a move to be seen (%(default)s)")
-    add_save(parser, VIEWS)
+    add_common(parser, (PUBLIC, "own", ALL))
     return parser
 
 
-def add_save(parser: argparse.ArgumentParser, views: Sequence[str]) -> None:
-    """The options about the file of the game."""
+def add_common(parser: argparse.ArgumentParser, views: Sequence[str]) -> None:
+    """The options that `agents.watch` has too."""
     add = parser.add_argument
+    add("--seed", type=int, help="random seed of cards, dice and agents (another game each time)")
+    add("--window", action="store_true", help="in a window instead of the terminal")
     add("--save", type=Path, metavar="FILE", help="write the game, for alles_kaese_env.viewer")
     add("--view", choices=views, default=PUBLIC, help="what the file holds (%(default)s)")
 
 
 def table_of(options: argparse.Namespace) -> Table:
-    """The table with the person in their seat and the opponents after it in turn order.
+    """The game with the person in their seat and the opponents after it in turn order.
 
     Raises:
         ValueError: a number or a name is not what is allowed.
@@ -96,11 +89,6 @@ def table_of(options: argparse.Namespace) -> Table:
         raise ValueError(f"--opponents has {YOU!r}; allowed: agents, since you have a seat already")
     after = len(opponents) - seat
     return Table([*opponents[after:], YOU, *opponents[:after]], options.seed)
-
-
-def perspective_of(table: Table, view: str) -> Perspective:
-    """What `--view` asks for."""
-    return table.seat if view == "own" and table.seat is not None else view
 
 
 def save_game(table: Table, path: Path | None, perspective: Perspective) -> int:

@@ -1,4 +1,4 @@
-"""A table at which agents and people play: the referee, which alone knows the game."""
+"""A game of agents with at most one person; agents and person see their observations alone."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Table:
     """One recorded game of agents, with at most one person among them.
 
     Args:
-        names: who sits on each seat, 2 to 6: "you" for a person, else see `agents.make`.
+        names: the player of each seat, 2 to 6: "you" for a person, else see `agents.make`.
         seed: of the deal, the dice and the agents; None for one from the operating system.
 
     Attributes:
-        seat: that of the person, None if there is none.
+        seat: of the person, None without one.
         names: as given.
 
     Raises:
@@ -57,33 +57,27 @@ class Table:
 
     @property
     def is_persons_turn(self) -> bool:
-        """Whether the person has to decide."""
+        """Whether the person has to act."""
         return not self.is_over and self.mover == self.seat
 
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
-        """What the seat to move may do, (18,) bool."""
+        """The legal actions of the seat to move, (18,) bool."""
         return self._batch.masks[0].copy()
 
-    def choose(self) -> int:
-        """What the agent on the seat to move decides; the game stays as it is."""
-        agent = self._agents[self.mover]
-        assert agent is not None, "a person decides"
-        return self._ask(agent, self._rng)
+    def choose(self, adviser: Agent | None = None) -> int:
+        """What the agent on the seat to move would do, or an adviser by what that seat knows.
 
-    def hint(self, agent: Agent) -> int:
-        """What an agent would do in place of the seat to move, by what that seat knows.
-
-        The game goes on as it would without having been asked.
+        The game stays as it is, and goes on as it would without an adviser.
         """
-        return self._ask(agent, np.random.default_rng(0))
-
-    def _ask(self, agent: Agent, rng: np.random.Generator) -> int:
+        agent = adviser or self._agents[self.mover]
+        assert agent is not None, "a person decides"
+        rng = np.random.default_rng(0) if adviser else self._rng
         batch = self._batch
         return int(agent.act(batch.observations.copy(), batch.masks.copy(), rng)[0])
 
     def act(self, action: int) -> None:
-        """Let the seat to move do this.
+        """Let the seat to move act.
 
         Raises:
             ValueError: it is not legal; nothing has changed.

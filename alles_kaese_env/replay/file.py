@@ -1,7 +1,7 @@
-"""Replays as small JSON files, which are checked to the last field when they are read.
+"""Replays as small JSON files, in which every field is checked when they are read.
 
-A file holds a public view unless its ``perspective`` says otherwise, and ``private`` says so once
-more for people. Fronts stand in it where the perspective sees them for the first time::
+A file holds a public view unless its ``perspective`` says otherwise; ``private`` repeats that for
+people. A front is in it where the perspective sees it for the first time::
 
     {
       "format": "alles-kaese-replay",
@@ -26,27 +26,28 @@ The last turn of a game that goes on has no action yet.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import reprlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from alles_kaese_env.actions import describe_action
-from alles_kaese_env.core.records import CARD, DECISION, DIE, FRONT, NUM_ACTIONS, RULES_VERSION
+from alles_kaese_env.core import records
+from alles_kaese_env.core.records import CARD, CHEESE, DECISION, DIE, FRONT
 from alles_kaese_env.files import replacing
 from alles_kaese_env.replay.game import Event, Replay
 from alles_kaese_env.variant import Variant
 
 FORMAT = "alles-kaese-replay"
 FORMAT_VERSION = 1
-MOST_BYTES = 2**20  # some hundred times as much as a game needs, and
-MOST_TURNS = 10_000  # so are these
-LONGEST_LINE = 300
-FRONTS = {"cheese": 0, "trap": 1}
-ACTIONS = {describe_action(action): action for action in range(NUM_ACTIONS)}
+MOST_BYTES = 2**20  # some hundred times as much as a game needs
+LONGEST_LINE = 300  # of an error
+FRONTS = ("cheese", "trap")
+ACTIONS = [describe_action(action) for action in range(records.NUM_ACTIONS)]
 VERSIONS = {
     "format": FORMAT,
     "format_version": FORMAT_VERSION,
-    "rules_version": RULES_VERSION,
+    "rules_version": records.RULES_VERSION,
 }
 FIELDS = (*VERSIONS, "variant", "perspective", "private", "names", "deal", "turns")
 VARIANT_FIELDS = tuple(Variant.__dataclass_fields__)
@@ -82,21 +83,16 @@ def save(replay: Replay, path: str | Path) -> None:
 
 
 def _turns_of(replay: Replay) -> Iterator[dict[str, Any]]:
-    """The turns as they stand in a file."""
-    names = {number: name for name, number in FRONTS.items()}
-    turn: dict[str, Any] = {}
-    for event in replay.events:
-        if event.phase == DIE:
-            if turn:
-                yield turn
-            turn = {"die": event.value + 1}
-        elif event.phase == DECISION:
-            turn["action"] = describe_action(event.value)
-        elif event.phase == FRONT:
-            turn["front"] = names[event.value]
-        elif event.phase == CARD and turn:
-            turn.setdefault("cards", []).append(event.value + 1)
-    yield turn
+    """The turns as a file holds them."""
+    for game, turn in zip(replay.games, replay.turns, strict=False):
+        parts: dict[str, Any] = {"die": turn.die, "action": describe_action(turn.action)}
+        if turn.front != game["front"][turn.slot]:
+            parts["front"] = FRONTS[turn.front - CHEESE]
+        if turn.cards:
+            parts["cards"] = turn.cards
+        yield parts
+    if not replay.is_over:
+        yield {"die": int(replay.games[-1]["die"])}
 
 
 # --- Reading -------------------------------------------------------------------------------
@@ -126,26 +122,24 @@ def from_json(text: str | bytes) -> Replay:
     try:
         return _replay_of(_parse(text))
     except ValueError as error:
-        raise ValueError(_short(str(error), LONGEST_LINE)) from None
+        raise ValueError(str(error)[:LONGEST_LINE]) from None
 
 
 def _replay_of(parts: Any) -> Replay:
-    if not isinstance(parts, dict):
-        raise ValueError(f"the file holds {_short(repr(parts))}; allowed: an object")
+    _checked("the file", parts, dict)
     for name, wanted in VERSIONS.items():
         value = parts.get(name)
         if type(value) is not type(wanted) or value != wanted:
-            raise ValueError(f"{name} is {_short(repr(value))}; allowed: {wanted!r}")
-    _fields("the file", parts, FIELDS)
-    variant = Variant(**_fields("variant", parts["variant"], VARIANT_FIELDS))
-    names = _a_list("names", parts["names"])
+            raise ValueError(f"{name} is {reprlib.repr(value)}; allowed: {wanted!r}")
+    _fields("the file", parts, FIELDS, FIELDS)
+    variant = Variant(**_fields("variant", parts["variant"], VARIANT_FIELDS, VARIANT_FIELDS))
+    names = _checked("names", parts["names"], list)
     events = _events(parts["deal"], parts["turns"])
     replay = Replay(variant, events, perspective=parts["perspective"], names=names)
     if parts["private"] is not replay.is_private:
-        allowed = json.dumps(replay.is_private)
         raise ValueError(
-            f"private is {_short(repr(parts['private']))}; "
-            f"allowed with perspective {replay.perspective!r}: {allowed}"
+            f"private is {reprlib.repr(parts['private'])}; "
+            f"allowed with perspective {replay.perspective!r}: {json.dumps(replay.is_private)}"
         )
     return replay
 
@@ -171,13 +165,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _events(deal: Any, turns: Any) -> Iterator[Event]:
     """The events of a file in their order."""
     yield from _cards("deal", deal)
-    if len(_a_list("turns", turns)) > MOST_TURNS:
-        raise ValueError(f"turns has {len(turns)} entries; allowed: at most {MOST_TURNS}")
-    for number, turn in enumerate(turns):
+    for number, turn in enumerate(_checked("turns", turns, list)):
         where = f"turns[{number}]"
         is_last = number == len(turns) - 1
-        needed = ("die",) if is_last else ("die", "action")
-        parts = _fields(where, turn, TURN_FIELDS, needed)
+        parts = _fields(where, turn, TURN_FIELDS, ("die",) if is_last else ("die", "action"))
         yield Event(DIE, parts["die"], f"{where}.die", first=1)
         if "action" not in parts:
             if len(parts) > 1:
@@ -192,37 +183,30 @@ def _events(deal: Any, turns: Any) -> Iterator[Event]:
 
 
 def _cards(where: str, cards: Any) -> Iterator[Event]:
-    for number, holes in enumerate(_a_list(where, cards)):
+    for number, holes in enumerate(_checked(where, cards, list)):
         yield Event(CARD, holes, f"{where}[{number}]", first=1)
 
 
-def _fields(
-    where: str, value: Any, allowed: tuple[str, ...], needed: tuple[str, ...] | None = None
-) -> dict[str, Any]:
-    """An object with these names and no others."""
-    if not isinstance(value, dict):
-        raise ValueError(f"{where} is {_short(repr(value))}; allowed: an object")
-    for name in value:
+def _fields(where: str, value: Any, allowed: Sequence[str], needed: Sequence[str]) -> Any:
+    """An object with some of these names, and with all that are needed."""
+    for name in _checked(where, value, dict):
         if name not in allowed:
-            raise ValueError(f"{where} has {_short(repr(name))}; allowed: {', '.join(allowed)}")
-    for name in allowed if needed is None else needed:
+            raise ValueError(f"{where} has {reprlib.repr(name)}; allowed: {', '.join(allowed)}")
+    for name in needed:
         if name not in value:
             raise ValueError(f"{where} has no {name}")
     return value
 
 
-def _a_list(where: str, value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise ValueError(f"{where} is {_short(repr(value))}; allowed: a list")
+def _checked(where: str, value: Any, kind: type) -> Any:
+    if not isinstance(value, kind):
+        allowed = "an object" if kind is dict else "a list"
+        raise ValueError(f"{where} is {reprlib.repr(value)}; allowed: {allowed}")
     return value
 
 
-def _choice(where: str, value: Any, allowed: dict[str, int]) -> int:
-    if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{where} is {_short(repr(value))}; allowed: {', '.join(allowed)}")
-    return allowed[value]
-
-
-def _short(text: str, most: int = 60) -> str:
-    """A text in an error line, cut where it is long."""
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+def _choice(where: str, value: Any, allowed: Sequence[str]) -> int:
+    """The number of a name."""
+    if value not in allowed:
+        raise ValueError(f"{where} is {reprlib.repr(value)}; allowed: {', '.join(allowed)}")
+    return allowed.index(value)

@@ -1,4 +1,4 @@
-"""A recorded game: its events, and its record at every decision, as one perspective saw it."""
+"""A recorded game as one perspective saw it: its events, turns, and record at every decision."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from alles_kaese_env.actions import decode_action, illegal_action
+from alles_kaese_env.core import rules
 from alles_kaese_env.core.observe import OBSERVATION_RECORD, observe
 from alles_kaese_env.core.records import (
     CARD,
+    CHEESE,
     DECISION,
     DIE,
     FRONT,
@@ -22,15 +24,6 @@ from alles_kaese_env.core.records import (
     OVER,
     PEEK,
     UNSEEN,
-)
-from alles_kaese_env.core.rules import (
-    apply_action,
-    apply_chance,
-    chance_weight,
-    clear,
-    legal_actions,
-    num_chance_outcomes,
-    write_payoffs,
 )
 from alles_kaese_env.variant import Variant, whole_number
 
@@ -53,8 +46,8 @@ class Event:
     Attributes:
         phase: CARD, DIE, FRONT or DECISION.
         value: the chance outcome or the action.
-        where: names it in an error.
-        first: what its outcomes are counted from: 0 as in the core, 1 as in a file.
+        where: its name in an error.
+        first: the number of the first outcome: 0 in the core, 1 in a file.
     """
 
     phase: int
@@ -69,9 +62,9 @@ class Turn:
 
     Attributes:
         seat: who acted.
-        action: what it did.
-        die: what it had rolled; 0 if not told.
-        holes: of the card that the action was about; 0 if not told.
+        action: its action.
+        die: what it had rolled; 0 if unknown.
+        holes: of the card that the action was about; 0 if unknown.
         front: of that card: UNSEEN, CHEESE or TRAP.
         cards: holes of the cards that became visible after the action.
         burned: holes of the card that the turn burned (T4), 0 for none.
@@ -97,12 +90,12 @@ class Turn:
 
 
 class Replay:
-    """A game to be stepped through, as far as one perspective saw it.
+    """A recorded game as one perspective saw it.
 
-    The rules themselves carry it out. From the perspective "all" the records are those of the
-    game, byte by byte. From another one, no record holds what it does not know:
-    ``front`` is UNSEEN, ``known`` of another seat counts all its fronts as cheese (only how many
-    they are is public, T3), and ``drawn`` counts the fronts that the perspective knows.
+    From the perspective "all" the records are those of the game, byte by byte. From another one,
+    no record holds what it does not know: ``front`` is UNSEEN, ``known`` of another seat counts
+    all its fronts as cheese (only their number is public, T3), and ``drawn`` counts the fronts
+    that the perspective knows.
 
     Args:
         variant: the rules of the game.
@@ -110,7 +103,7 @@ class Replay:
             `Event`, without the fronts that the perspective did not see.
         perspective: "public" for what everybody saw (I1), a seat for what that seat saw (I2), or
             "all".
-        names: who sat on each seat, for people; empty, or one for each.
+        names: of the players, for people; empty, or one for each seat.
 
     Attributes:
         variant, perspective, names: as given.
@@ -136,17 +129,22 @@ class Replay:
         self.perspective = checked_perspective(variant, perspective)
         self.names = checked_names(variant, names)
         builder = GameBuilder(variant, self.perspective)
-        taken, positions = [], []
-        for event in events:
-            taken.append(builder.take(event))
+        steps: list[list[Event]] = [[]]  # what led to the first decision, and from each to the next
+        positions = []
+        for given in events:
+            event = builder.take(given)
+            if event.phase == DECISION:
+                steps.append([])
+            steps[-1].append(event)
             if builder.phase >= DECISION:
-                positions.append(builder.game)
+                positions.append(builder.game.copy())
         if builder.phase < DECISION:
             raise ValueError(f"the record ends where {PHASES[builder.phase]} is due")
-        self.events = tuple(taken)
+        self.events = tuple(event for step in steps for event in step)
         self.games = np.array(positions, GAME)
         self.games.flags.writeable = False
-        self.deal, self.turns = self._read()
+        self.deal = _cards_of(steps[0])
+        self.turns = tuple(map(_turn_of, self.games[:-1], self.games[1:], steps[1:]))
 
     def __len__(self) -> int:
         """How many positions there are."""
@@ -169,8 +167,8 @@ class Replay:
         """RULES P5 for every seat; zeros while the game goes on."""
         payoffs = np.zeros((1, self.variant.num_players))
         if self.is_over:
-            write_payoffs(self.games[-1], self.variant.rules[0], payoffs, 0)
-        return [float(payoff) for payoff in payoffs[0]]
+            rules.write_payoffs(self.games[-1], self.variant.rules[0], payoffs, 0)
+        return payoffs[0].tolist()
 
     def observation(self, position: int, seat: int) -> npt.NDArray[np.float32]:
         """What a seat knew at a position, (253,) float32.
@@ -184,9 +182,7 @@ class Replay:
                 f"seat is {seat}, and the replay shows the perspective {self.perspective!r}; "
                 f"allowed: a replay of {ALL!r} or of this seat"
             )
-        observation = np.zeros(1, OBSERVATION_RECORD)
-        observe(self.games[position].copy(), self.variant.rules[0], seat, observation[0])
-        return observation.view(np.float32).reshape(-1)
+        return observation_of(self.games[position].copy(), self.variant, seat)
 
     def seen_by(self, perspective: Perspective) -> Replay:
         """The same game as another perspective saw it.
@@ -206,89 +202,57 @@ class Replay:
 
     def _events_for(self, perspective: Perspective) -> Iterator[Event]:
         """The events that another perspective saw, with the same outcomes."""
-        inner = GameBuilder(self.variant, self.perspective)
-        outer = GameBuilder(self.variant, perspective)
-        front = None
+        builder = GameBuilder(self.variant, perspective)
+        turns = iter(self.turns)
         for event in self.events:
-            if event.phase == FRONT:
-                front = event.value
-            else:
-                yield outer.take(event)
-                if event.phase == DECISION:
-                    front = inner.front_in(event.value) - 1
-            inner.take(event)
-            # A card that this replay knew already may be new to the other perspective.
-            if outer.phase == FRONT and inner.phase != FRONT:
-                yield outer.take(Event(FRONT, front))
-
-    def _read(self) -> tuple[tuple[int, ...], tuple[Turn, ...]]:
-        """The deal and the turns, from events and records."""
-        cards: list[list[int]] = [[]]  # that became visible before each decision and at the end
-        actions: list[int] = []
-        fronts: list[int] = []
-        for event in self.events:
+            if event.phase != FRONT:
+                yield builder.take(event)
             if event.phase == DECISION:
-                _, slot = decode_action(event.value)
-                fronts.append(int(self.games["front"][len(actions), slot]))
-                actions.append(int(event.value))
-                cards.append([])
-            elif event.phase == FRONT:
-                fronts[-1] = event.value + 1
-            elif event.phase == CARD:
-                cards[-1].append(event.value + 1)
-        deal, *later = map(tuple, cards)
-        told = zip(self.games[:-1], self.games[1:], actions, fronts, later, strict=True)
-        return deal, tuple(_turn_between(*parts) for parts in told)
+                turn = next(turns)
+                if builder.phase == FRONT:  # also of a card that this replay knew already
+                    yield builder.take(Event(FRONT, turn.front - CHEESE))
 
 
-def _turn_between(before: Any, after: Any, action: int, front: int, cards: tuple[int, ...]) -> Turn:
-    """The turn that led from one record to the next."""
+def observation_of(game: Any, variant: Variant, seat: int) -> npt.NDArray[np.float32]:
+    """What a seat knows of the game of a record, (253,) float32."""
+    observation = np.zeros(1, OBSERVATION_RECORD)
+    observe(game, variant.rules[0], seat, observation[0])
+    return observation.view(np.float32).reshape(-1)
+
+
+def _cards_of(events: Iterable[Event]) -> tuple[int, ...]:
+    """Holes of the cards that became visible."""
+    return tuple(event.value + 1 for event in events if event.phase == CARD)
+
+
+def _turn_of(before: Any, after: Any, events: Sequence[Event]) -> Turn:
+    """The turn that led from one record to the next, by a decision and the chance after it."""
+    action = int(events[0].value)
     kind, slot = decode_action(action)
-    holes = int(before["row"][slot])
+    front, holes = int(before["front"][slot]), int(before["row"][slot])
+    for event in events:
+        if event.phase == FRONT:
+            front = event.value + CHEESE
     gone = after["gone"].astype(int) - before["gone"]
-    if kind != PEEK:
-        gone[holes - 1] -= 1
+    gone[holes - 1] -= kind != PEEK
     burned = int(gone.argmax()) + 1 if gone.any() else 0
-    return Turn(int(before["seat"]), action, int(before["die"]), holes, front, cards, burned)
+    seat, die = int(before["seat"]), int(before["die"])
+    return Turn(seat, action, die, holes, front, _cards_of(events), burned)
 
 
 class GameBuilder:
-    """One game, built event by event, with no more in its record than a perspective knows.
-
-    Args:
-        variant: the rules of the game.
-        perspective: one that `checked_perspective` has let through.
-    """
+    """One game, built event by event, whose record holds no more than a perspective knows."""
 
     def __init__(self, variant: Variant, perspective: Perspective) -> None:
+        self.game = np.zeros(1, GAME)[0]
         self._rules = variant.rules[0]
         self._perspective = perspective
-        self._game = np.zeros(1, GAME)[0]
-        clear(self._game, self._rules)
-
-    @property
-    def game(self) -> Any:
-        """A copy of the record as it is now."""
-        return self._game.copy()
+        rules.clear(self.game, self._rules)
 
     @property
     def phase(self) -> int:
         """CARD, DIE, FRONT, DECISION or OVER."""
-        return int(self._game["phase"])
-
-    def front_in(self, action: Any) -> int:
-        """UNSEEN, CHEESE or TRAP: of the card that an action is about, before it."""
-        _, slot = decode_action(action)
-        return int(self._game["front"][slot])
-
-    @property
-    def is_hidden(self) -> bool:
-        """T3: whether a front is due that is for the eyes of another seat alone."""
-        if self.phase != FRONT:
-            return False
-        kind, _ = decode_action(int(self._game["action"]))
-        is_mine = self._perspective in (ALL, int(self._game["seat"]))
-        return kind == PEEK and not is_mine
+        return int(self.game["phase"])
 
     def take(self, event: Event | int) -> Event:
         """Go on by one event, after a check, and past a front that the perspective does not see.
@@ -305,55 +269,48 @@ class GameBuilder:
             raise ValueError(
                 f"{event.where} is {PHASES[event.phase]}; allowed now: {PHASES[self.phase]}"
             )
-        if self.phase == DECISION:
+        if event.phase == DECISION:
             self._decide(event)
-            if self.is_hidden:
-                self._pass_over_front(event)
         else:
             event = replace(event, value=self._happen(event), first=0)
-        self._blur()
+        self._hide_fronts()
         return event
 
     def _decide(self, event: Event) -> None:
         action = whole_number(event.where, event.value, 0, NUM_ACTIONS - 1)
-        legal = legal_actions(self._game, self._rules)
-        if not legal >> action & 1:
-            mask = np.array([legal >> k & 1 for k in range(NUM_ACTIONS)], bool)
+        legal = rules.legal_actions(self.game, self._rules)
+        mask = np.array([legal >> k & 1 for k in range(NUM_ACTIONS)], bool)
+        if not mask[action]:
             raise ValueError(f"{event.where}: {illegal_action(action, mask)}")
-        apply_action(self._game, self._rules, action)
+        rules.apply_action(self.game, self._rules, action)
+        kind, slot = decode_action(action)
+        is_seen = kind != PEEK or self._perspective in (ALL, int(self.game["seat"]))
+        if self.phase != FRONT or is_seen:
+            return
+        # T3: another seat peeks. Any front will do to go on, and none stays in the record.
+        if not any(rules.chance_weight(self.game, self._rules, k) > 0 for k in (0, 1)):
+            holes = int(self.game["row"][slot])
+            raise ValueError(f"{event.where}: all fronts of {holes} holes have been seen")
+        self.game["front"][slot] = CHEESE
+        rules.look(self.game, self._rules)
+        self.game["front"][slot] = UNSEEN
 
     def _happen(self, event: Event) -> int:
-        last = event.first + num_chance_outcomes(self._game, self._rules) - 1
+        last = event.first + rules.num_chance_outcomes(self.game, self._rules) - 1
         outcome = whole_number(event.where, event.value, event.first, last) - event.first
-        if chance_weight(self._game, self._rules, outcome) <= 0:
+        if rules.chance_weight(self.game, self._rules, outcome) <= 0:
             name = ("cheese", "trap")[outcome] if self.phase == FRONT else outcome + 1
             raise ValueError(f"{event.where} is {name}; there is none left of it")
-        apply_chance(self._game, self._rules, outcome)
+        rules.apply_chance(self.game, self._rules, outcome)
         return outcome
 
-    def _pass_over_front(self, event: Event) -> None:
-        """Another seat looks: any front will do to go on, and none stays in the record."""
-        game = self._game
-        _, slot = decode_action(event.value)
-        possible = [k for k in (0, 1) if chance_weight(game, self._rules, k) > 0]
-        if not possible:
-            raise ValueError(
-                f"{event.where}: all fronts of {int(game['row'][slot])} holes have been seen"
-            )
-        drawn = game["drawn"].copy()
-        apply_chance(game, self._rules, possible[0])
-        game["drawn"] = drawn
-        game["front"][slot] = UNSEEN
-
-    def _blur(self) -> None:
+    def _hide_fronts(self) -> None:
         """I2: of the fronts that other seats know, leave only how many they are."""
-        if self._perspective == ALL:
-            return
-        for seat in range(self._rules["num_players"]):
-            if seat != self._perspective:
-                known = self._game["known"][seat]
-                known[:MAX_HOLES] += known[MAX_HOLES:]
-                known[MAX_HOLES:] = 0
+        if self._perspective != ALL:
+            others = [s for s in range(self._rules["num_players"]) if s != self._perspective]
+            known = self.game["known"]
+            known[others, :MAX_HOLES] += known[others, MAX_HOLES:]
+            known[others, MAX_HOLES:] = 0
 
 
 def checked_perspective(variant: Variant, perspective: Any) -> Perspective:
@@ -394,7 +351,7 @@ def checked_names(variant: Variant, names: Any) -> tuple[str, ...]:
 
 
 def short_names(names: Any) -> Any:
-    """Names as `checked_names` wants them; what is no list of texts is left for that check."""
+    """Names as `checked_names` allows them; what is no list of texts is left for that check."""
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         return names
     printable = ("".join(c if c.isprintable() else "?" for c in name) for name in names)

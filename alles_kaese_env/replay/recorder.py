@@ -1,4 +1,4 @@
-"""What a batch writes down of its games, if it is asked to."""
+"""The recordings of a batch that was made with ``record=True``."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ class Recording:
     Attributes:
         events: decisions and chance outcomes in the order in which they happened; the
             phases of the game say which is which.
-        decisions: how many of them are decisions.
+        is_played: whether a seat has acted.
         names: who sits on each seat, for people; empty if nobody said.
         is_whole: whether it goes back to the deal. It does not after `GameBatch.set_state`.
     """
 
     events: list[int] = field(default_factory=list)
-    decisions: int = 0
+    is_played: bool = False
     names: tuple[str, ...] = ()
     is_whole: bool = True
 
 
 class Recorder:
-    """The present game of each row of a batch, and the one before in which somebody has acted."""
+    """The current game of each row of a batch, and the last one before it with a decision."""
 
     def __init__(self, num_games: int) -> None:
         self.present = [Recording() for _ in range(num_games)]
@@ -36,17 +36,17 @@ class Recorder:
     def begin(self, rows: npt.NDArray[np.int64]) -> None:
         """A new game is dealt in these rows."""
         for row in rows.tolist():
-            if self.present[row].decisions:
+            if self.present[row].is_played:
                 self.previous[row] = self.present[row]
-            self.present[row] = Recording()
+        self.forget(rows)
 
     def forget(self, rows: npt.NDArray[np.int64]) -> None:
-        """The present games of these rows shall count for nothing."""
+        """Start new recordings in these rows."""
         for row in rows.tolist():
             self.present[row] = Recording()
 
     def lose_track(self) -> None:
-        """The games have been replaced by others, whose past nobody knows."""
+        """The games have been replaced by others, whose past is unknown."""
         self.present = [Recording(is_whole=False) for _ in self.present]
 
     def name_seats(
@@ -58,13 +58,10 @@ class Recorder:
             names[seats[row]] = "learner"
             self.present[row].names = tuple(names)
 
-    def decide(self, rows: npt.NDArray[np.int64], actions: npt.NDArray[np.int64]) -> None:
-        """Write down a decision in each of these rows."""
-        self.happen(rows, actions)
-        for row in rows.tolist():
-            self.present[row].decisions += 1
-
-    def happen(self, rows: npt.NDArray[np.int64], outcomes: npt.NDArray[np.int64]) -> None:
-        """Write down a chance outcome in each of these rows."""
-        for row, outcome in zip(rows.tolist(), outcomes.tolist(), strict=True):
-            self.present[row].events.append(outcome)
+    def write(
+        self, rows: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64], is_decision: bool = False
+    ) -> None:
+        """Write down a decision or a chance outcome in each of these rows."""
+        for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
+            self.present[row].events.append(number)
+            self.present[row].is_played |= is_decision

@@ -1,4 +1,4 @@
-"""The parts of a picture: cards, mice, die. Drawn large once, scaled down smoothly and kept.
+"""The parts of a picture: cards, mice, die. Each is drawn large once, scaled down and cached.
 
 Needs the extra ``render``; no display.
 """
@@ -97,10 +97,7 @@ def fitted_text(
 class Pen:
     """Draws a part several times as large as it will be.
 
-    Args:
-        size: of the part, in pixels.
-        unit: pixels in a unit of its places.
-        edge: the colour that its borders fade to.
+    Places are in units of ``unit`` pixels; its borders fade to the colour ``edge``.
     """
 
     def __init__(self, size: tuple[int, int], unit: float, edge: Color) -> None:
@@ -275,7 +272,7 @@ def background(width: int, height: int) -> pygame.Surface:
 
 
 def _font(size: int) -> pygame.font.Font:
-    """The font that pygame ships with; not kept, since any part of the program may quit pygame."""
+    """The font of pygame; not cached, since any part of the program may quit pygame."""
     pygame.font.init()
     return pygame.font.Font(None, size)
 

@@ -19,11 +19,11 @@ from alles_kaese_env.viewer.view import view_of_replay
 
 TURN_SECONDS = 1.2
 LAST_SECONDS = 4.0  # for the end
-FRAMES_A_SECOND = 10  # of a film: players stumble over much fewer
+FRAMES_A_SECOND = 10  # of a film: some players need that many
 
 
 def save_gif(replay: Replay, path: Path) -> None:
-    """Write an animated GIF, atomically; it begins anew at its end.
+    """Write an animated GIF in a loop, atomically.
 
     Raises:
         OSError: the file cannot be written.

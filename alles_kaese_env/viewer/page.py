@@ -10,8 +10,7 @@ from typing import Any
 from alles_kaese_env.core.records import TAKE, TRAP
 from alles_kaese_env.files import replacing
 from alles_kaese_env.replay.game import Replay, shortened
-from alles_kaese_env.viewer.view import View, view_of_replay
-from alles_kaese_env.viewer.words import (
+from alles_kaese_env.viewer.text import (
     LONGEST_NAME,
     describe_end,
     describe_now,
@@ -20,6 +19,7 @@ from alles_kaese_env.viewer.words import (
     describe_turn,
     plural,
 )
+from alles_kaese_env.viewer.view import View, view_of_replay
 
 SHOWN = (
     *("row", "front", "peeked", "matching", "die", "top", "reserve", "discarded"),

@@ -1,6 +1,6 @@
-"""The game as a picture, from a view: it can show nothing that the observer may not know.
+"""The game as a picture, from a view: what the observer knows and nothing else.
 
-Needs the extra ``render``; no display, except for `Window`.
+Needs the extra ``render``; only `Window` needs a display.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from alles_kaese_env.core.records import CHEESE, TAKE, TRAP, UNSEEN
 from alles_kaese_env.replay.game import ALL, PUBLIC, Turn, shortened
 from alles_kaese_env.viewer import art
 from alles_kaese_env.viewer.art import GOLD, GREEN, INK, MUTED, RED, WHITE, pygame
+from alles_kaese_env.viewer.text import LONGEST_NAME, PAST, describe_match, plural
 from alles_kaese_env.viewer.view import View
-from alles_kaese_env.viewer.words import LONGEST_NAME, PAST, describe_match, plural
 
 SIZE = (1024, 640)
 CARD, GAP, ROW_TOP = (100, 140), 14, 92
@@ -56,39 +56,36 @@ def slot_rect(slot: int, row_size: int) -> pygame.Rect:
 
 
 class Window:
-    """A window on the screen that shows one picture after the other; it opens with the first.
+    """A window for one picture after the other; it opens with the first.
 
-    It is a window of its own: closing it takes nothing from others, and where another part of the
-    program has shut pygame down, it opens once more.
+    Closing it leaves other windows open. If another part of the program has quit pygame, it opens
+    again.
     """
 
-    def __init__(self, title: str, frames_a_second: float) -> None:
-        self._title, self._rate = title, frames_a_second
+    def __init__(self) -> None:
         self._window: pygame.Window | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy is a window that is not open."""
-        return Window, (self._title, self._rate)
+        return Window, ()
 
-    def show(self, view: View) -> None:
+    def show(self, view: View, frames_a_second: float) -> None:
         """Show a game, and wait for the rate of frames."""
         try:
-            screen = self._screen()
-        except pygame.error:  # somebody has closed it
-            self._window = None
-            screen = self._screen()
-        assert self._window is not None
-        screen.blit(draw(view), (0, 0))
+            window = self._window or self._open()
+            window.get_surface()
+        except pygame.error:  # another part of the program has closed it
+            window = self._open()
+        window.get_surface().blit(draw(view), (0, 0))
         pygame.event.pump()
-        self._window.flip()
-        self._clock.tick(self._rate)
+        window.flip()
+        self._clock.tick(frames_a_second)
 
-    def _screen(self) -> pygame.Surface:
-        if self._window is None:
-            pygame.display.init()
-            self._window = pygame.Window(self._title, SIZE)
-            self._clock = pygame.time.Clock()
-        return self._window.get_surface()
+    def _open(self) -> pygame.Window:
+        pygame.display.init()
+        self._window = pygame.Window("Alles Käse!", SIZE)
+        self._clock = pygame.time.Clock()
+        return self._window
 
     def close(self) -> None:
         """Close the window, if it is open."""
@@ -231,16 +228,14 @@ def _seat_box(seat: int, num_players: int) -> pygame.Rect:
     width = (LEFT.width - gap * (columns - 1)) // columns
     height = (LEFT.height - gap * (rows - 1)) // rows
     row, column = divmod(seat, columns)
-    return pygame.Rect(
-        LEFT.left + column * (width + gap), LEFT.top + row * (height + gap), width, height
-    )
+    left, top = LEFT.left + column * (width + gap), LEFT.top + row * (height + gap)
+    return pygame.Rect(left, top, width, height)
 
 
 def _seat(canvas: pygame.Surface, view: View, seat: int) -> None:
     """What lies before a seat."""
     box = _seat_box(seat, len(view.seats))
-    is_lit = seat == view.turn or seat in view.winners
-    if is_lit:
+    if seat == view.turn or seat in view.winners:
         _box(canvas, box, 14, (255, 214, 92, 34), GOLD, 2.5)
     else:
         _box(canvas, box, 14, PANEL, PANEL_EDGE)
@@ -249,11 +244,10 @@ def _seat(canvas: pygame.Surface, view: View, seat: int) -> None:
     token = _put(canvas, art.mouse(seat, size), midleft=(left, box.centery))
     if seat in view.winners:
         _put(canvas, art.crown(28), midbottom=(token.centerx, token.top + 8))
-    inner = pygame.Rect(
-        token.right + 12, box.top + 8, box.right - token.right - 24, box.height - 14
-    )
+    width = box.right - token.right - 24
+    inner = pygame.Rect(token.right + 12, box.top + 8, width, box.height - 14)
     points = plural(view.points[seat], "point")
-    right = _write(canvas, points, 24, WHITE, topright=(inner.right, inner.top)).left
+    right = _write(canvas, points, 24, topright=inner.topright).left
     right = _traps(canvas, view, seat, right - 12, inner.top + 8)
     name = view.name_of(seat)
     if seat == view.perspective and name != "you":
@@ -261,9 +255,8 @@ def _seat(canvas: pygame.Surface, view: View, seat: int) -> None:
     width = max(right - inner.left - 8, 20)
     label = art.fitted_text(name, 22, art.SEATS[seat], width, keeps_end=True)
     _put(canvas, label, topleft=inner.topleft)
-    _taken(
-        canvas, view, seat, pygame.Rect(inner.left, inner.top + 22, inner.width, inner.height - 22)
-    )
+    cards = pygame.Rect(inner.left, inner.top + 22, inner.width, inner.height - 22)
+    _taken(canvas, view, seat, cards)
 
 
 def _traps(canvas: pygame.Surface, view: View, seat: int, right: int, y: int) -> int:
@@ -287,12 +280,8 @@ def _taken(canvas: pygame.Surface, view: View, seat: int, box: pygame.Rect) -> N
     for line, (kind, counts) in enumerate(zip((CHEESE, TRAP), view.taken[seat], strict=True)):
         for k, count in enumerate(counts):
             x, y = box.left + round(k * step), box.top + line * height + 2
-            if not count:
-                image = art.empty_slot(width)
-                _put(canvas, image, topleft=(x, y))
-                continue
-            image = art.front(kind, k + 1, width)
-            _put(canvas, image, topleft=(x, y))
+            image = art.front(kind, k + 1, width) if count else art.empty_slot(width)
+            canvas.blit(image, (x, y))
             if count > 1:
                 mark = _put(canvas, art.disc(16, INK, GOLD), center=(x + width - 2, y + 6))
                 _write(canvas, str(count), 15, WHITE, center=(mark.centerx, mark.centery + 1))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alles_kaese_env.game_batch import GameBatch
-from alles_kaese_env.replay.game import Perspective, Turn, checked_perspective
+from alles_kaese_env.replay.game import Perspective, checked_perspective
 from alles_kaese_env.variant import Variant, one_of
 from alles_kaese_env.viewer.text import text_of
 from alles_kaese_env.viewer.view import view_of
@@ -56,7 +56,8 @@ class Renderer:
             gymnasium.error.DependencyNotInstalled: the mode needs the extra ``render``.
         """
         perspective = seat if self.perspective is None else self.perspective
-        turns = turns_of(batch, row, perspective)
+        is_recorded = batch.recorder is not None and batch.recorder.present[row].is_whole
+        turns = batch.replay(row, perspective=perspective).turns if is_recorded else ()
         view = view_of(batch.games[row], batch.variant, perspective, turns)
         if self.mode == "ansi":
             return text_of(view)
@@ -65,18 +66,11 @@ class Renderer:
         if self.mode == "rgb_array":
             return picture.frame(view)
         if self._window is None:
-            self._window = picture.Window("Alles Käse!", RENDER_FPS)
-        self._window.show(view)
+            self._window = picture.Window()
+        self._window.show(view, RENDER_FPS)
         return None
 
     def close(self) -> None:
         """Close the window, if there is one."""
         if self._window is not None:
             self._window.close()
-
-
-def turns_of(batch: GameBatch, row: int, perspective: Perspective) -> tuple[Turn, ...]:
-    """All turns of a game that is recorded from its deal on, else none."""
-    if batch.recorder is None or not batch.recorder.present[row].is_whole:
-        return ()
-    return batch.replay(row, perspective=perspective).turns

@@ -1,4 +1,4 @@
-"""The game in a terminal of 80 columns, coloured, and a replay that is stepped through with keys.
+"""A session in a terminal of 80 columns, in colours.
 
 Needs the extra ``play``.
 """
@@ -17,22 +17,16 @@ from textual.widgets import Footer, Static
 
 from alles_kaese_env.command_line import INTERRUPTED
 from alles_kaese_env.core.records import CHEESE, TRAP, UNSEEN
-from alles_kaese_env.replay.game import Replay, shortened
-from alles_kaese_env.viewer.stepping import TURN_SECONDS, Stepping
+from alles_kaese_env.replay.game import shortened
+from alles_kaese_env.viewer.session import Session
+from alles_kaese_env.viewer.text import FRONTS, cut, describe_now, describe_turn, plural
 from alles_kaese_env.viewer.view import View
-from alles_kaese_env.viewer.words import (
-    FRONTS,
-    cut,
-    describe_now,
-    describe_perspective,
-    describe_turn,
-    plural,
-)
 
 WIDTH = 78
 CARD = 9  # columns of a card, and GAP between two
 GAP = 1
 NAME = 14  # columns of a name
+TICK_SECONDS = 0.03
 SEATS = ("#3d9be9", "#f08030", "#2fbf8f", "#d978b0", "#a58bf0", "#b0b0b0")
 SEATS_DARK = ("#0062a2", "#b84d00", "#00805a", "#984a78", "#6c4cb8", "#5c5c5c")
 BACK = Style(color="#6b4206", bgcolor="#f5c044")
@@ -60,8 +54,8 @@ BACKS = {
 # --- The game as coloured text -------------------------------------------------------------
 
 
-def board_text(view: View, chosen: Collection[int] = ()) -> Text:
-    """What was done last, the row, the piles and the seats; with the chosen slots lit up."""
+def board_text(view: View, chosen: int | None = None) -> Text:
+    """What was done last, the row, the piles and the seats; with the chosen slot marked."""
     seats = (_seat(view, seat) for seat in view.seats)
     return Text("\n").join([_news(view), _cards(view, chosen), _piles(view), *seats])
 
@@ -85,17 +79,18 @@ def _news(view: View) -> Text:
     return text
 
 
-def _cards(view: View, chosen: Collection[int]) -> Text:
+def _cards(view: View, chosen: int | None) -> Text:
     """The row and the top of the reserve, with who peeked, what is known, and the chances."""
     lines = [Text() for _ in range(7)]
     for slot, holes in enumerate(view.row):
         is_matching = view.turn is not None and slot in view.matching
-        style = CHOSEN if slot in chosen else MATCH if is_matching else BACK
+        is_chosen = slot == chosen
+        style = CHOSEN if is_chosen else MATCH if is_matching else BACK
         front = view.front[slot]
         name = FRONTS[front] if front != UNSEEN else ""
         if not name and holes:
             name = f"{view.trap_probability[slot]:.0%} trap"
-        _centre(lines[0], f"[{slot}]" if slot in chosen else str(slot), Style(bold=slot in chosen))
+        _centre(lines[0], f"[{slot}]" if is_chosen else str(slot), Style(bold=is_chosen))
         _draw_card(lines[1:6], holes, style, view.peeked[slot])
         _centre(lines[6], name, FRONT_STYLES[front])
     for line in lines:
@@ -154,81 +149,80 @@ def _centre(line: Text, text: str, style: Style) -> None:
     line.append(f"{text:^{CARD}}" + " " * GAP, style)
 
 
-# --- The programs --------------------------------------------------------------------------
+# --- The program ---------------------------------------------------------------------------
 
 
-class GameApp(App[None]):
-    """The screen of a replay, and of a game that is played."""
+class Terminal(App[None]):
+    """A session in the terminal."""
 
     TITLE = "Alles Käse!"
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     Screen { background: #1d2b24; }
-    #view { width: 100%; height: 1; padding: 0 1; background: #2f6b4f; color: #fdf6e3; }
+    #title { width: 100%; height: 1; padding: 0 1; background: #2f6b4f; color: #fdf6e3; }
     #board { width: 100%; height: auto; padding: 0 1; }
     #prompt { width: 100%; height: auto; padding: 0 1; color: #ffd24a; }
     #log { width: 100%; height: 1fr; min-height: 1; padding: 0 1; background: #16211b; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+c", "interrupt", "leave", show=False, priority=True),
+        Binding("ctrl+c", "interrupt", "quit", show=False, priority=True),
     ]
 
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session = session
+        for key, (label, _) in session.keys.items():
+            self.bind(key, f"press({key!r})", description=label, show=bool(label))
+
     def compose(self) -> ComposeResult:
-        """The view, the board, what may be done, what was done, and the keys."""
-        yield Static(id="view")
+        """The title, the board, what may be done, all turns, and the keys."""
+        yield Static(id="title")
         yield Static(id="board")
         yield Static(id="prompt")
         with VerticalScroll(id="log", can_focus=False):
             yield Static(id="turns")
         yield Footer(compact=True)
 
+    def on_mount(self) -> None:
+        """Show the game, and let time pass."""
+        self.set_interval(TICK_SECONDS, self.action_tick)
+        self.update()
+
+    def action_tick(self) -> None:
+        """Tell the session that time has passed."""
+        self.session.tick(TICK_SECONDS)
+        self.update()
+
+    def action_press(self, key: str) -> None:
+        """Tell the session of a key."""
+        self.session.press(key)
+        self.update()
+
     def action_interrupt(self) -> None:
         """Ctrl-C: leave at once, with the terminal as it was."""
         self.exit(return_code=INTERRUPTED)
 
-    def show_view(self, view: View, title: str, prompt: str, chosen: Collection[int] = ()) -> None:
+    def update(self) -> None:
         """Bring the screen up to date."""
+        session = self.session
+        if not session.is_open:
+            self.exit()
+        if not session.is_stale:
+            return
+        session.is_stale = False
         texts: dict[str, Any] = {
-            "view": title,
-            "board": board_text(view, chosen),
-            "prompt": prompt,
-            "turns": log_text(view),
+            "title": session.title,
+            "board": board_text(session.view, session.chosen),
+            "prompt": session.prompt(has_mouse=False),
+            "turns": log_text(session.view),
         }
         for place, text in texts.items():
             self.query_one(f"#{place}", Static).update(text)
         self.query_one("#log").scroll_end(animate=False)
 
 
-class ReplayApp(Stepping, GameApp):
-    """A replay to step through.
-
-    Args:
-        replay: what to show.
-        is_playing: go on by itself from the beginning.
-    """
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "step(-1)", "back"),
-        Binding("right", "step(1)", "next"),
-        Binding("home", "step(-1000000)", "first"),
-        Binding("end", "step(1000000)", "last"),
-        Binding("space", "play", "play/pause"),
-        Binding("q", "quit", "leave"),
-    ]
-    action_step = Stepping.step
-    action_play = Stepping.play
-
-    def __init__(self, replay: Replay, *, is_playing: bool = False) -> None:
-        super().__init__()
-        self.begin(replay, is_playing)
-
-    def on_mount(self) -> None:
-        """Show the deal."""
-        self.set_interval(TURN_SECONDS, self.go_on)
-        self.show()
-
-    def show(self) -> None:
-        """Bring the screen up to date."""
-        state = "playing" if self.is_playing else "paused"
-        view = self.view_here()
-        self.show_view(view, describe_perspective(view), f"{self.describe_place()}, {state}")
+def run(session: Session) -> int:
+    """Run a session in the terminal; returns the exit code."""
+    program = Terminal(session)
+    program.run()
+    return program.return_code or 0

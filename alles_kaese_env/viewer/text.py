@@ -1,31 +1,25 @@
-"""The game as text, from a view: it can show nothing that the observer may not know."""
+"""The game and its turns as text, from a view: what the observer knows and nothing else."""
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Sequence
 
-from alles_kaese_env.variant import Variant
-from alles_kaese_env.viewer.view import View, view_of_observation
-from alles_kaese_env.viewer.words import FRONTS, cut, describe_turn
+from alles_kaese_env.core.records import TRAP, UNSEEN
+from alles_kaese_env.replay.game import ALL, PUBLIC, Turn, shortened
+from alles_kaese_env.viewer.view import View
 
 MOST_TURNS = 6
 WIDTH = 80
+FRONTS = ("?", "cheese", "TRAP")  # UNSEEN, CHEESE, TRAP
+PAST = ("peeked at", "took", "discarded")  # PEEK, TAKE, DISCARD
+LONGEST_NAME = 24  # in a sentence
 
 
-def render_text(observation: npt.NDArray[np.float32], variant: Variant, seat: int) -> str:
-    """The game as a seat sees it, in lines of at most 80 columns.
-
-    Args:
-        observation: (253,) float32, of that seat.
-        variant: the rules of the game.
-        seat: the observing seat.
-    """
-    return text_of(view_of_observation(observation, variant, seat))
+# --- The game in lines ----------------------------------------------------------------------
 
 
 def text_of(view: View) -> str:
-    """The game of a view in lines of at most 80 columns; below it what was done last."""
+    """The game of a view in lines of at most 80 columns, with the last turns below it."""
     seats = [_seat_line(view, seat) for seat in view.seats]
     return "\n".join([_top_line(view), *_row_lines(view), *seats, *_news_lines(view)])
 
@@ -69,3 +63,74 @@ def _news_lines(view: View) -> list[str]:
     """What was done last, the latest first."""
     turns = [describe_turn(view, turn) for turn in reversed(view.turns[-MOST_TURNS:])]
     return [cut(f"{'last' if k == 0 else '':<8}{turn}", WIDTH) for k, turn in enumerate(turns)]
+
+
+# --- Sentences -------------------------------------------------------------------------------
+
+
+def plural(number: int, word: str) -> str:
+    """Such as "1 hole" and "2 holes"."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def slots_in_words(slots: Sequence[int]) -> str:
+    """Such as "slot 1" and "slots 1, 2"."""
+    return f"slot{'s' * (len(slots) > 1)} {', '.join(map(str, slots))}"
+
+
+def cut(text: str, most: int) -> str:
+    """The beginning of a text that is too long, with a sign that there was more."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def describe_seat(view: View, seat: int) -> str:
+    """A seat with the name of its player."""
+    name = f" ({shortened(view.names[seat], LONGEST_NAME)})" if view.names else ""
+    return f"seat {seat}{name}"
+
+
+def describe_perspective(view: View) -> str:
+    """Who sees what is shown."""
+    if view.perspective == PUBLIC:
+        return "public view: what everybody saw"
+    if view.perspective == ALL:
+        return "FULL view: the private knowledge of all seats is in it"
+    return f"view of {describe_seat(view, int(view.perspective))}: its private knowledge is in it"
+
+
+def describe_turn(view: View, turn: Turn) -> str:
+    """A turn, such as "seat 0 rolled 4 and took slot 2 (4 holes): cheese"."""
+    rolled = f" rolled {turn.die} and" if turn.die else ""
+    text = f"{describe_seat(view, turn.seat)}{rolled} {PAST[turn.kind]} slot {turn.slot}"
+    if turn.holes:
+        text += f" ({plural(turn.holes, 'hole')})"
+    if turn.front != UNSEEN:
+        text += ": a TRAP" if turn.front == TRAP else ": cheese"
+    return text + (f"; a {turn.burned} is burned" if turn.burned else "")
+
+
+def describe_match(view: View) -> str:
+    """T5: which slots match the die."""
+    return f"match in {slots_in_words(view.matching)}" if view.matching else "no match"
+
+
+def describe_now(view: View) -> str:
+    """Who has to act on what, or how the game ended."""
+    if view.turn is None:
+        return describe_end(view)
+    match = f"a {describe_match(view)}" if view.matching else "no match, so a peek"
+    return f"{describe_seat(view, view.turn)} rolls {view.die}: {match}"
+
+
+def describe_end(view: View) -> str:
+    """Who has won and why, or whose turn it is where the recording stops."""
+    if view.turn is not None:
+        return f"the record stops where {describe_seat(view, view.turn)} is to act"
+    reason = "the reserve is empty"
+    if view.loser is not None:
+        limit = view.variant.trap_limit
+        ordinals = {1: "a trap", 2: "a second trap", 3: "a third trap"}
+        trap = ordinals.get(limit, f"trap number {limit}")
+        reason = f"{describe_seat(view, view.loser)} took {trap}"
+    names = " and ".join(describe_seat(view, seat) for seat in view.winners)
+    return f"{reason}; {names} {'wins' if len(view.winners) == 1 else 'share the win'}"

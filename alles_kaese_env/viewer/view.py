@@ -1,24 +1,23 @@
-"""What an observer may see of a game at one instant: all that text, picture and page are made from.
+"""What an observer sees of a game at one time: the source of text, pictures and pages.
 
-Three perspectives, as in a replay: a seat sees what is public and the fronts that it peeked at
-(I2), "public" what everybody sees (I1), and "all", only when asked for by name, every front that
-anybody has seen. Whatever follows from the rules is asked of the rules and of the observation.
+There are three perspectives, as in a replay: a seat sees what is public and the fronts that it
+peeked at (I2), "public" sees what everybody sees (I1), and "all" every front that anybody has
+seen. What follows from the rules comes from the rules and the observation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from alles_kaese_env.core.observe import OBSERVATION_RECORD, observe
 from alles_kaese_env.core.records import GAME, MAX_PLAYERS, NO_ACTION, OVER, UNSEEN
 from alles_kaese_env.core.rules import last_mover, matching_slots, standing, winners
 from alles_kaese_env.observation import OBSERVATION
-from alles_kaese_env.replay.game import ALL, PUBLIC, Perspective, Replay, Turn
+from alles_kaese_env.replay.game import ALL, PUBLIC, Perspective, Replay, Turn, observation_of
 from alles_kaese_env.variant import Variant
 
 SEATS = range(MAX_PLAYERS)
@@ -43,10 +42,10 @@ class View:
         points, cheese, traps: what each seat has taken.
         taken: cards of each seat, (cheese by holes, traps by holes).
         turn: whose turn it is, None when the game is over.
-        winners: who has won, empty while the game goes on.
-        loser: who has lost by the last trap (E1), if anybody has.
-        turns: those up to now, the last of them the latest; at least that one, if there is one.
-        names: of the seats, for people; empty, or one for each.
+        winners: empty while the game goes on.
+        loser: the seat that has lost by its last trap (E1), if there is one.
+        turns: those up to now, or only the last of them.
+        names: of the players, for people; empty, or one for each seat.
     """
 
     variant: Variant
@@ -84,34 +83,32 @@ def view_of(
     game: Any,
     variant: Variant,
     perspective: Perspective = PUBLIC,
-    turns: Iterable[Turn] = (),
+    turns: Sequence[Turn] = (),
     names: Sequence[str] = (),
 ) -> View:
     """The game of a record as an observer sees it.
-
-    What the observer knows is read from an observation, what is public from the record.
 
     Args:
         game: a record of `GAME`, also one that holds no more than the perspective knows.
         variant: the rules of the game.
         perspective: a seat, "public" or "all"; checked by the caller.
         turns: those up to now; by default the last one, without what it showed.
-        names: of the seats, for people.
+        names: of the players, for people.
     """
     seen, seat = _seen_by(game, perspective)
+    view = view_of_observation(observation_of(seen, variant, seat), variant, seat)
     rules = variant.rules[0]
-    observation = np.zeros(1, OBSERVATION_RECORD)
-    observe(seen, rules, seat, observation[0])
     is_over = game["phase"] == OVER
-    seats = range(variant.num_players if is_over else 0)
-    losers = [s for s in seats if standing(seen, rules, s) < 0]
+    losers = [s for s in view.seats if is_over and standing(seen, rules, s) < 0]
+    if not turns and game["action"] != NO_ACTION:
+        turns = [Turn(int(last_mover(game, rules)), int(game["action"]))]
     return replace(
-        view_of_observation(observation.view(np.float32).reshape(-1), variant, seat),
+        view,
         perspective=perspective,
         peeked=tuple(_places(bits) for bits in game["peeked"][: variant.row_size]),
         winners=_places(winners(seen, rules)) if is_over else (),
         loser=losers[0] if losers else None,
-        turns=tuple(turns) or last_turn(game, variant),
+        turns=tuple(turns),
         names=tuple(names),
     )
 
@@ -153,20 +150,8 @@ def view_of_observation(observation: npt.ArrayLike, variant: Variant, seat: int)
 def view_of_replay(replay: Replay, position: int = -1) -> View:
     """The game of a replay at a position, by default its last one."""
     position %= len(replay)
-    return view_of(
-        replay.games[position],
-        replay.variant,
-        replay.perspective,
-        replay.turns[:position],
-        replay.names,
-    )
-
-
-def last_turn(game: Any, variant: Variant) -> tuple[Turn, ...]:
-    """The last turn of a record: who did what where; nothing before the first."""
-    if game["action"] == NO_ACTION:
-        return ()
-    return (Turn(int(last_mover(game, variant.rules[0])), int(game["action"])),)
+    game, turns = replay.games[position], replay.turns[:position]
+    return view_of(game, replay.variant, replay.perspective, turns, replay.names)
 
 
 def _seen_by(game: Any, perspective: Perspective) -> tuple[Any, int]:

@@ -16,6 +16,7 @@ from agent_tools import ROOT, assert_one_line_of_error, run_python
 
 from agents import watch
 from agents.play import __main__ as play
+from agents.play.session import PlaySession
 from agents.play.table import YOU, Table
 from alles_kaese_env.actions import decode_action
 from alles_kaese_env.core.records import (
@@ -67,7 +68,7 @@ def test_two_people_are_refused():
 def test_a_hint_changes_nothing_that_comes_later():
     plain, asked = (Table(["random", "random"], seed=4) for _ in range(2))
     while not plain.is_over:
-        asked.hint(Spy())
+        asked.choose(Spy())
         plain.act(plain.choose())
         asked.act(asked.choose())
     assert plain.replay(ALL).games.tobytes() == asked.replay(ALL).games.tobytes()
@@ -79,45 +80,45 @@ def test_a_hint_changes_nothing_that_comes_later():
 def in_terminal(table, drive):
     """Let a coroutine drive the program; the app when it has ended."""
     pytest.importorskip("textual", reason="needs the extra play")
-    from agents.play.terminal import PlayApp
+    from alles_kaese_env.viewer.terminal import Terminal
 
-    app = PlayApp(table, 0)
+    app = Terminal(PlaySession(table, 0))
 
     async def run():
         async with app.run_test(size=(80, 30)) as pilot:
-            await drive(app, pilot)
+            await drive(app.session, pilot)
 
     asyncio.run(run())
     return app
 
 
-async def turn_of_person(app, pilot):
+async def turn_of_person(game, pilot):
     """Wait until the person has to decide or the game is over."""
     for _ in range(2_000):
-        if app.table.is_persons_turn or app.table.is_over:
+        if game.table.is_persons_turn or game.table.is_over:
             await pilot.pause()
             return
         await pilot.pause(0.01)
     raise AssertionError("no turn")
 
 
-def shown(app, where):
-    return str(app.query_one(f"#{where}").render())
+def shown(pilot, where):
+    return str(pilot.app.query_one(f"#{where}").render())
 
 
 @pytest.mark.parametrize("names", [[YOU, "heuristic"], ["reference", "random", "greedy", YOU]])
 def test_a_game_goes_to_its_end_whatever_is_pressed(names):
-    async def drive(app, pilot):
-        while not app.table.is_over:
-            await turn_of_person(app, pilot)
-            turns = len(app.table.replay().turns)
+    async def drive(game, pilot):
+        while not game.table.is_over:
+            await turn_of_person(game, pilot)
+            turns = len(game.table.replay().turns)
             if turns < 9:
                 await pilot.press(*"x905ptq", "left", "right", "down", "tab")
-            assert len(app.table.replay().turns) == turns
-            assert app.table.is_over or app.table.mask[app.action]
+            assert len(game.table.replay().turns) == turns
+            assert game.table.is_over or game.table.mask[game.action]
             await pilot.press("enter")
         await pilot.press("enter", "h", "3", "down")
-        assert "wins" in shown(app, "prompt") or "share" in shown(app, "prompt")
+        assert "wins" in shown(pilot, "prompt") or "share" in shown(pilot, "prompt")
         await pilot.press("q")
 
     app = in_terminal(Table(names, seed=2), drive)
@@ -125,16 +126,16 @@ def test_a_game_goes_to_its_end_whatever_is_pressed(names):
 
 
 def test_what_was_peeked_at_stays_shown_and_nothing_else_does():
-    async def drive(app, pilot):
-        await turn_of_person(app, pilot)
-        while decode_action(app.action)[0] != PEEK:
+    async def drive(game, pilot):
+        await turn_of_person(game, pilot)
+        while decode_action(game.action)[0] != PEEK:
             await pilot.press("down", "enter")  # discard, so that the game goes on
-            await turn_of_person(app, pilot)
+            await turn_of_person(game, pilot)
         await pilot.press("enter")
-        await turn_of_person(app, pilot)
-        game = app.table.replay(0).games[-1]
+        await turn_of_person(game, pilot)
+        game = game.table.replay(0).games[-1]
         known = int((game["front"] > 0).sum())
-        lines = shown(app, "board").splitlines()
+        lines = shown(pilot, "board").splitlines()
         fronts = lines[8].split("cards")[0]
         assert known == 1
         assert fronts.count("TRAP") + fronts.count("cheese") == known
@@ -143,18 +144,18 @@ def test_what_was_peeked_at_stays_shown_and_nothing_else_does():
 
 
 def test_illegal_keys_are_answered():
-    async def drive(app, pilot):
-        await turn_of_person(app, pilot)
-        legal = app.legal_slots()
+    async def drive(game, pilot):
+        await turn_of_person(game, pilot)
+        legal = game.legal()[1]
         while len(legal) == 6:
             await pilot.press("enter")
-            await turn_of_person(app, pilot)
-            legal = app.legal_slots()
+            await turn_of_person(game, pilot)
+            legal = game.legal()[1]
         wrong = next(slot for slot in range(6) if slot not in legal)
-        await pilot.press(str(wrong))
-        assert f"slot {wrong} is not legal now" in shown(app, "prompt")
-        await pilot.press("p")
-        assert "peek is not legal now; allowed: take, discard" in shown(app, "prompt")
+        for key, action in ((str(wrong), f"take slot {wrong}"), ("p", f"peek slot {legal[0]}")):
+            await pilot.press(key)
+            answer = f"{action} is not legal now; allowed: take or discard slot"
+            assert answer in shown(pilot, "prompt")
 
     in_terminal(Table([YOU, "heuristic"], seed=3), drive)
 
@@ -168,17 +169,17 @@ def test_a_hint_is_what_search_would_do(monkeypatch):
             return np.flatnonzero(masks[0])[-1:]
 
     pytest.importorskip("textual", reason="needs the extra play")
-    monkeypatch.setattr("agents.play.turns.SearchAgent", Last)
+    monkeypatch.setattr("agents.play.session.SearchAgent", Last)
 
-    async def drive(app, pilot):
-        await turn_of_person(app, pilot)
+    async def drive(game, pilot):
+        await turn_of_person(game, pilot)
         await pilot.press("h")
         for _ in range(500):
-            if "hint: " in app.note:
+            if "hint: " in game.note:
                 break
             await pilot.pause(0.01)
-        assert app.action == np.flatnonzero(app.table.mask)[-1]
-        assert "hint: " in shown(app, "prompt")
+        assert game.action == np.flatnonzero(game.table.mask)[-1]
+        assert "hint: " in shown(pilot, "prompt")
 
     in_terminal(Table([YOU, "heuristic"], seed=3), drive)
 
@@ -189,12 +190,13 @@ def test_a_hint_is_what_search_would_do(monkeypatch):
 def test_a_game_in_the_window_with_the_mouse(monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     pygame = pytest.importorskip("pygame", reason="needs the extra render")
-    from agents.play.window import PlayWindow
+    from alles_kaese_env.viewer.window import GameWindow
 
     table = Table([YOU, "reference"], seed=5)
-    window = PlayWindow(table, 0)
+    session = PlaySession(table, 0)
+    window = GameWindow(session)
     rng = np.random.default_rng(0)
-    tick = window.tick
+    tick = session.tick
     ticks = []
 
     def click(place):
@@ -202,23 +204,23 @@ def test_a_game_in_the_window_with_the_mouse(monkeypatch):
 
     def drive(seconds):
         tick(1.0)
-        ticks.append(len(window.view.turns))
+        ticks.append(len(session.view.turns))
         assert len(ticks) < 3_000
         pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_x))
         click((3, 3))  # neither a card nor a button
         if table.is_over:
             click(window.button_rects()[-1].center)
         elif table.is_persons_turn:
-            labels = [label for label, _ in window.buttons]
+            labels = [label for label, _ in session.buttons]
+            slot = int(rng.integers(6))
+            click(window.slot_rects()[slot].center)
             if "discard" in labels:
                 click(window.button_rects()[labels.index(rng.choice(["take", "discard"]))].center)
-            else:
-                click(window.rect(int(rng.integers(6))).center)
 
-    monkeypatch.setattr(window, "tick", drive)
+    monkeypatch.setattr(session, "tick", drive)
     assert window.run() == 0
     assert table.is_over
-    assert len(window.view.turns) == ticks[-1] > 5
+    assert len(session.view.turns) == ticks[-1] > 5
 
 
 # --- The programs --------------------------------------------------------------------------------
@@ -246,7 +248,7 @@ def in_pty(arguments, keys, tmp_path):
         if select.select([master], [], [], 0.3)[0]:
             with contextlib.suppress(OSError):
                 output += os.read(master, 65536)
-        elif keys and b"leave" in output:  # the keys are on the screen, and it is quiet
+        elif keys and b"quit" in output:  # the keys are on the screen, and it is quiet
             os.write(master, keys.pop(0))
         done, status = os.waitpid(pid, os.WNOHANG)
         code = os.waitstatus_to_exitcode(status) if done else None

@@ -21,13 +21,13 @@ from alles_kaese_env.core.loops import observe_games
 from alles_kaese_env.core.observe import OBSERVATION_RECORD
 from alles_kaese_env.core.records import DIE, GAME, GAME_FIELDS, MAX_HOLES, UNSEEN
 from alles_kaese_env.replay import ALL, PUBLIC, Event, Replay, from_json, load, save, to_json
-from alles_kaese_env.replay.file import MOST_BYTES, MOST_TURNS
+from alles_kaese_env.replay.file import MOST_BYTES
 from alles_kaese_env.scripted import ScriptedDeal
-from alles_kaese_env.viewer.__main__ import main
+from alles_kaese_env.viewer.__main__ import INTERRUPTED, main
 from alles_kaese_env.viewer.page import page_of
-from alles_kaese_env.viewer.text import text_of
+from alles_kaese_env.viewer.session import TURN_SECONDS, ReplaySession
+from alles_kaese_env.viewer.text import describe_turn, text_of
 from alles_kaese_env.viewer.view import view_of_replay
-from alles_kaese_env.viewer.words import describe_turn
 from apis import helpers
 
 BATCH_ARRAYS = ("games", "streams", "seats", "observations", "masks", "over", "payoffs")
@@ -371,7 +371,6 @@ WRONG = {
     "turns after the end": (lambda p: p["turns"].append({"die": 1}), "since the game is over"),
     "turns that are none": (changed(turns={}), "turns is {}"),
     "a turn that is none": (lambda p: p["turns"].__setitem__(2, 5), "turns[2] is 5"),
-    "too many turns": (changed(turns=[{}] * (MOST_TURNS + 1)), "turns has"),
     "nothing": (lambda p: p.clear(), "format is None"),
 }
 
@@ -515,10 +514,10 @@ def test_a_browser_shows_the_page(players, tmp_path):
 
 def test_the_terminal_steps_forwards_and_backwards():
     pytest.importorskip("textual", reason="extra play")
-    from alles_kaese_env.viewer.terminal import INTERRUPTED, ReplayApp, board_text
+    from alles_kaese_env.viewer.terminal import Terminal, board_text
 
     replay = some_game(6, 1)
-    app = ReplayApp(replay)
+    app = Terminal(ReplaySession(replay))
 
     def shown():
         return str(app.query_one("#board").render())
@@ -531,7 +530,7 @@ def test_the_terminal_steps_forwards_and_backwards():
                 ("right", len(replay) - 1), ("home", 0), ("left", 0),
             ):  # fmt: skip
                 await pilot.press(key)
-                assert app.position == position, key
+                assert app.session.position == position, key
                 assert shown() == board_text(view_of_replay(replay, position)).plain
             await pilot.press("ctrl+c")
 
@@ -558,28 +557,47 @@ def pygame(monkeypatch):
 
 
 def test_the_window_steps_forwards_and_backwards(pygame):
-    from alles_kaese_env.viewer.window import ReplayWindow
+    from alles_kaese_env.viewer.window import GameWindow
 
     replay = some_game(4)
     last = len(replay) - 1
-    window = ReplayWindow(replay)
+    session = ReplaySession(replay)
+    window = GameWindow(session)
     for key, position in (
         (pygame.K_RIGHT, 1), (pygame.K_RIGHT, 2), (pygame.K_LEFT, 1), (pygame.K_x, 1),
         (pygame.K_END, last), (pygame.K_RIGHT, last), (pygame.K_HOME, 0),
     ):  # fmt: skip
-        window.press(key)
-        assert window.position == position
+        window.answer(pygame.event.Event(pygame.KEYDOWN, key=key))
+        assert session.position == position
 
     def click_or_close(seconds):
         """Click on "next" until the window shows turn 3, then close it."""
         forward = window.button_rects()[2].center
         click = pygame.event.Event(pygame.MOUSEBUTTONDOWN, button=1, pos=forward)
-        is_there = window.position >= 3
+        is_there = session.position >= 3
         pygame.event.post(pygame.event.Event(pygame.QUIT) if is_there else click)
 
-    window.tick = click_or_close
+    session.tick = click_or_close
     assert window.run() == 0
-    assert window.position == 3
+    assert session.position == 3
+
+
+def test_a_replay_plays_by_itself_and_begins_anew_at_its_end():
+    session = ReplaySession(some_game(), is_playing=True)
+    for _ in range(session.last):
+        assert session.is_playing
+        session.tick(TURN_SECONDS)
+    assert session.position == session.last
+    assert not session.is_playing
+    session.press("space")
+    assert session.position == 0
+    session.tick(TURN_SECONDS / 2)
+    assert session.position == 0
+    session.tick(TURN_SECONDS / 2)
+    assert session.position == 1
+    session.press("space")
+    session.tick(TURN_SECONDS)
+    assert session.position == 1
 
 
 @pytest.mark.filterwarnings("ignore:Setting the shape on a NumPy array:DeprecationWarning")

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from alles_kaese_env import GameBatch, Variant, describe_action
-from alles_kaese_env.viewer.text import render_text
+from alles_kaese_env.viewer.text import text_of as text_of_view
+from alles_kaese_env.viewer.view import view_of_observation
 
 FOLDER = Path(__file__).parent
 SEED = 0
@@ -33,12 +34,12 @@ def text_of(variant):
         legal = " ".join(str(action) for action in np.flatnonzero(batch.masks[0]))
         action = batch.random_actions()
         lines += ["", f"--- turn {int(batch.games['turns'][0]) + 1}: seat {seat}, legal {legal}"]
-        lines += [render_text(batch.observations[0], variant, seat)]
+        lines += [text_of_view(view_of_observation(batch.observations[0], variant, seat))]
         lines += [f"=> {describe_action(int(action[0]))}"]
         batch.step(action)
     lines += ["", "--- end"]
     for seat in range(variant.num_players):
-        lines += [render_text(batch.observe(seat)[0], variant, seat), ""]
+        lines += [text_of_view(view_of_observation(batch.observe(seat)[0], variant, seat)), ""]
     lines += ["payoffs " + " ".join(f"{payoff:.4f}" for payoff in batch.payoffs[0])]
     return "\n".join(line.rstrip() for line in "\n".join(lines).splitlines()) + "\n"
 
