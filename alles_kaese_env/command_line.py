@@ -19,6 +19,10 @@ SECONDS_BETWEEN_LINES = 30.0
 INTERRUPTED = 130  # the exit code of what Ctrl-C ended, as shells have it
 
 
+class NoDisplayError(RuntimeError):
+    """A window is asked for where there is no display."""
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that answers wrong use with one line and exit code 2."""
 

@@ -9,7 +9,8 @@ Example:
 A step is one decision of one seat. Where opponents play inside a step (Gymnasium, VectorEnv,
 stable-baselines3), only the learner's decisions count. Compilation is not measured; dealing a new
 game when one has ended is. "rules" is the compiled rules alone, "core" adds mask and observation.
-A render mode is set and ``render`` never called, as libraries do by default.
+A render mode is set and ``render`` never called, as libraries do by default; "Gymnasium pictures"
+draws each step with ``render_mode="rgb_array"``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -42,6 +43,7 @@ from alles_kaese_env.game_batch import as_records
 from alles_kaese_env.variant import whole_number
 
 STEPS_BETWEEN_LOOKS = 64  # at the clock
+PICTURES_BEFORE = 1_000
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,7 @@ def sb3_vec_env(case: Case) -> Iterator[int]:
         yield case.games
 
 
-def gymnasium_env(case: Case) -> Iterator[int]:
+def gymnasium_env(case: Case, is_drawn: bool = False) -> Iterator[int]:
     """One Gymnasium env without wrappers, random opponents."""
     env: Any = gymnasium.make(
         "AllesKaese-v0", num_players=case.players, render_mode=case.render_mode
@@ -182,9 +184,19 @@ def gymnasium_env(case: Case) -> Iterator[int]:
         legal = np.flatnonzero(info["action_mask"])
         number = (number + 1) % len(tickets)
         _, _, terminated, _, info = env.step(int(legal[int(tickets[number] * len(legal))]))
+        if is_drawn:
+            env.render()
         if terminated:
             _, info = env.reset()
         yield 1
+
+
+def gymnasium_pictures(case: Case) -> Iterator[int]:
+    """The same, with a picture of each step; the parts of pictures are drawn before."""
+    play = gymnasium_env(replace(case, render_mode="rgb_array"), is_drawn=True)
+    for _ in range(PICTURES_BEFORE):
+        next(play)
+    return play
 
 
 def pettingzoo_aec(case: Case) -> Iterator[int]:
@@ -201,9 +213,13 @@ BATCHED: dict[str, Callable[[Case], Iterator[int]]] = {
     "VectorEnv": vector_env,
     "SB3 VecEnv": sb3_vec_env,
 }
-SINGLE = {"Gymnasium": gymnasium_env, "PettingZoo AEC": pettingzoo_aec}
+SINGLE: dict[str, Callable[[Case], Iterator[int]]] = {
+    "Gymnasium": gymnasium_env,
+    "Gymnasium pictures": gymnasium_pictures,
+    "PettingZoo AEC": pettingzoo_aec,
+}
 THREADED = ("GameBatch",)
-RENDERED = ("VectorEnv", *SINGLE)
+RENDERED = ("VectorEnv", "Gymnasium", "PettingZoo AEC")
 RENDER_MODES = ("none", "ansi", "rgb_array")
 
 

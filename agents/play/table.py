@@ -46,6 +46,11 @@ class Table:
         self._batch = GameBatch(1, Variant(num_players=len(names)), seed=seed, record=True)
 
     @property
+    def variant(self) -> Variant:
+        """The rules of the game."""
+        return self._batch.variant
+
+    @property
     def mover(self) -> int:
         """The seat to move."""
         return int(self._batch.seats[0])
@@ -75,6 +80,10 @@ class Table:
         rng = np.random.default_rng(0) if adviser else self._rng
         batch = self._batch
         return int(agent.act(batch.observations.copy(), batch.masks.copy(), rng)[0])
+
+    def deal(self) -> None:
+        """Begin another game with the same players."""
+        self._batch.reset()
 
     def act(self, action: int) -> None:
         """Let the seat to move act.

@@ -538,6 +538,55 @@ def test_the_terminal_steps_forwards_and_backwards():
     assert app.return_code == INTERRUPTED
 
 
+def test_the_terminal_keeps_the_newest_turn_in_sight_and_says_what_size_it_needs():
+    pytest.importorskip("textual", reason="extra play")
+    from alles_kaese_env.viewer.terminal import Terminal
+
+    replay = some_game(6, 1)
+    app = Terminal(ReplaySession(replay))
+
+    async def look():
+        async with app.run_test(size=(80, 24)) as pilot:
+            log, board = app.query_one("#log"), app.query_one("#board")
+            await pilot.press("end")
+            for size in ((80, 24), (100, 30), (80, 22)):
+                await pilot.resize_terminal(*size)
+                await pilot.pause(0.2)
+                assert app.session.position == len(replay) - 1
+                assert log.max_scroll_y > 0
+                assert log.scroll_y == log.max_scroll_y
+                assert "reserve" in str(board.render())
+            for size in ((79, 30), (100, 20)):
+                await pilot.resize_terminal(*size)
+                await pilot.pause(0.2)
+                words = str(board.render())
+                assert f"needs 80 columns and 21 rows; the terminal has {size[0]} and" in words
+            await pilot.resize_terminal(80, 24)
+            await pilot.press("f1")
+            assert "Any key closes this help" in str(board.render())
+            await pilot.press("left")
+            assert "reserve" in str(board.render())
+            assert app.session.position == len(replay) - 1
+            await pilot.press("escape")
+
+    asyncio.run(look())
+    assert not app.session.is_open
+
+
+def test_cards_are_told_apart_without_colours():
+    pytest.importorskip("rich", reason="extra play")
+    from alles_kaese_env.viewer.terminal import board_text
+
+    replay = some_game(2)
+    views = [view_of_replay(replay, position) for position in range(len(replay) - 1)]
+    for view in views:
+        edges = board_text(view, chosen=0).plain.splitlines()[3].split()
+        assert edges[0].startswith("┏")
+        matching = [slot for slot, edge in enumerate(edges[1:6], 1) if edge.startswith("╔")]
+        assert matching == [slot for slot in view.matching if slot > 0]
+    assert any(view.matching for view in views)
+
+
 @pytest.mark.parametrize("players", PLAYERS)
 def test_the_table_fits_the_terminal(players):
     pytest.importorskip("rich", reason="extra play")
@@ -598,6 +647,23 @@ def test_a_replay_plays_by_itself_and_begins_anew_at_its_end():
     session.press("space")
     session.tick(TURN_SECONDS)
     assert session.position == 1
+
+
+def test_a_gif_of_a_whole_game_is_small_enough_to_send(pygame, tmp_path):
+    pytest.importorskip("moviepy", reason="needs the extra render")
+    from PIL import Image
+
+    from alles_kaese_env.viewer.film import pictures, save_gif
+
+    replay = some_game(2)
+    save_gif(replay, tmp_path / "game.gif")
+    assert (tmp_path / "game.gif").stat().st_size < 1_000_000
+    with Image.open(tmp_path / "game.gif") as film:
+        for position, picture in enumerate(pictures(replay)):
+            film.seek(position)
+            error = np.abs(np.asarray(film.convert("RGB")).astype(int) - picture)
+            assert error.mean() < 3
+            assert np.percentile(error, 99.9) < 40  # small marks keep their colours
 
 
 @pytest.mark.filterwarnings("ignore:Setting the shape on a NumPy array:DeprecationWarning")
