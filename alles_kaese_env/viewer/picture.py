@@ -6,6 +6,7 @@ Needs the extra ``render``; only `Window` needs a display.
 from __future__ import annotations
 
 import sys
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,7 @@ def frame(view: View) -> npt.NDArray[np.uint8]:
 
 def draw(view: View) -> pygame.Surface:
     """The game as a new surface of `SIZE`."""
-    canvas = pygame.Surface(SIZE)
-    canvas.blit(art.background(*SIZE), (0, 0))
+    canvas = _table(len(view.seats)).copy()
     _header(canvas, view)
     for slot in range(len(view.row)):
         _slot(canvas, view, slot)
@@ -52,6 +52,16 @@ def draw(view: View) -> pygame.Surface:
     for seat in view.seats:
         _seat(canvas, view, seat)
     _turns(canvas, view)
+    return canvas
+
+
+@cache
+def _table(num_players: int) -> pygame.Surface:
+    """What is the same in all pictures: the cloth, the places of the seats, the panel."""
+    canvas = pygame.Surface(SIZE)
+    canvas.blit(art.background(*SIZE), (0, 0))
+    for box in (*(_seat_box(seat, num_players) for seat in range(num_players)), RIGHT):
+        _box(canvas, box, 14, PANEL, PANEL_EDGE)
     return canvas
 
 
@@ -249,9 +259,7 @@ def _seat(canvas: pygame.Surface, view: View, seat: int) -> None:
     """What lies before a seat."""
     box = _seat_box(seat, len(view.seats))
     if seat == view.turn or seat in view.winners:
-        _box(canvas, box, 14, PANEL, GOLD, 2.5)
-    else:
-        _box(canvas, box, 14, PANEL, PANEL_EDGE)
+        _box(canvas, box, 14, (0, 0, 0, 0), GOLD, 2.5)
     size = 64 if box.height > 120 else 54
     left = box.left + 12
     token = _put(canvas, art.mouse(seat, size), midleft=(left, box.centery))
@@ -306,7 +314,6 @@ def _taken(canvas: pygame.Surface, view: View, seat: int, box: pygame.Rect) -> N
 
 def _turns(canvas: pygame.Surface, view: View) -> None:
     """What was done last, the latest first and large."""
-    _box(canvas, RIGHT, 14, PANEL, PANEL_EDGE)
     _write(canvas, "what was done", 18, MUTED, topleft=(RIGHT.left + 14, RIGHT.top + 12))
     if not view.turns:
         _write(canvas, "the cards are dealt", 20, WHITE, topleft=(RIGHT.left + 14, RIGHT.top + 40))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import json
 import os
 import re
@@ -510,6 +511,81 @@ def test_a_browser_shows_the_page(players, tmp_path):
     assert picture.shape[:2] == (960, 1120)
     cheese = np.abs(picture[..., :3] - np.array([0.97, 0.78, 0.29])).max(axis=2) < 0.12
     assert cheese[180:340].mean() > 0.1  # the cards of the row
+
+
+ASK = """<script>
+const answers = {};
+const rect = (node) => node.getBoundingClientRect();
+const all = (selector) => [...document.querySelectorAll(selector)].map(rect);
+const press = (key, target, options = {}) => {
+  const event = new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...options });
+  target.dispatchEvent(event);
+  return event.defaultPrevented;
+};
+%s
+document.title = JSON.stringify(answers);
+</script></body>"""
+
+
+def asked(page, script, tmp_path, *flags):
+    """What a script finds in a page."""
+    path = tmp_path / "asked.html"
+    path.write_text(page.replace("</body>", ASK % script), encoding="utf-8")
+    dom = in_chromium(f"{path.as_uri()}#8", tmp_path, "--dump-dom", *flags)
+    return json.loads(html.unescape(re.search("<title>(.*?)</title>", dom)[1]))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+@pytest.mark.parametrize("size", [(500, 844), (800, 600), (1280, 800)])
+def test_a_page_fits_a_phone_and_a_small_window(size, tmp_path):
+    """Chromium's windows are 500 wide at least."""
+    script = """
+    answers.width = innerWidth; answers.height = innerHeight;
+    answers.scroll = document.documentElement.scrollWidth;
+    answers.controls = rect(document.querySelector(".controls")).bottom;
+    answers.slots = all(".slot").map((box) => Math.round(box.top));
+    answers.columns = new Set(all(".seat").map((box) => Math.round(box.left))).size;
+    answers.parts = all(".seat .who, .seat .points").map((box) => [box.left, box.right, box.width]);
+    """
+    page = page_of(some_game(6))
+    answers = asked(page, script, tmp_path, f"--window-size={size[0]},{size[1]}")
+    assert answers["scroll"] <= answers["width"]
+    assert answers["controls"] <= answers["height"]
+    assert len(answers["slots"]) == 6
+    assert len(set(answers["slots"])) == 1
+    assert answers["columns"] == {500: 1, 800: 2, 1280: 3}[size[0]]
+    for left, right, width in answers["parts"]:
+        assert 0 <= left < right <= answers["width"]
+        assert width > 20
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+def test_the_keys_of_a_page_leave_those_of_the_browser(tmp_path):
+    script = """
+    answers.hash = [location.hash];
+    answers.back = press("ArrowLeft", document.body, { altKey: true });
+    answers.hash.push(location.hash);
+    answers.right = press("ArrowRight", document.body);
+    answers.hash.push(location.hash);
+    answers.space = press(" ", byId("next"));
+    answers.playing = byId("play").textContent;
+    const entries = [...document.querySelectorAll("#log button")];
+    answers.future = entries.slice(10).map((entry) => entry.lastChild.textContent);
+    entries[3].focus(); entries[3].click();
+    answers.focused = document.activeElement === entries[3];
+    answers.hash.push(location.hash);
+    press("End", document.body);
+    answers.end = entries.at(-1).lastChild.textContent;
+    """
+    replay = some_game(2)
+    answers = asked(page_of(replay), script, tmp_path)
+    assert answers["hash"] == ["#8", "#8", "#9", "#3"]
+    assert (answers["back"], answers["right"], answers["space"]) == (False, True, False)
+    assert "Play" in answers["playing"]
+    assert answers["focused"]
+    last = len(replay) - 1
+    assert answers["future"] == [f"turn {k}" for k in range(10, last + 1)]
+    assert answers["end"] == describe_turn(view_of_replay(replay), replay.turns[-1])
 
 
 def test_the_terminal_steps_forwards_and_backwards():
