@@ -6,6 +6,7 @@ Needs the extra ``render``; only `Window` needs a display.
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -92,19 +93,19 @@ class Window:
         Raises:
             NoDisplayError: there is no display.
         """
-        try:
-            (self._window or self._open()).get_surface()
-        except pygame.error:  # another part of the program has closed it
-            # The old one goes first: it might lie where the new one will, and close that.
-            self._window = None
-            self._open()
-        assert self._window is not None, "it is open"
-        self._window.get_surface().blit(draw(view), (0, 0))
+        window = self._opened()
+        window.get_surface().blit(draw(view), (0, 0))
         pygame.event.pump()
-        self._window.flip()
+        window.flip()
         self._clock.tick(frames_a_second)
 
-    def _open(self) -> pygame.Window:
+    def _opened(self) -> pygame.Window:
+        """The window, or a new one if there is none or another part of the program closed it."""
+        with suppress(pygame.error):
+            if self._window is not None:
+                self._window.get_surface()
+                return self._window
+        self._window = None  # destroyed first: it could take a new one of the same address along
         art.open_display()
         self._window = pygame.Window("Alles Käse!", SIZE)
         self._clock = pygame.time.Clock()
