@@ -73,6 +73,7 @@ class RunDirectory:
         """
         try:
             run = cls(_new_directory(config) if out is None else out)
+            run._check_name()
             run._check_unused()
             run.path.mkdir(parents=True, exist_ok=True)
             run.__enter__()
@@ -145,6 +146,16 @@ class RunDirectory:
         if Path.cwd() != CLONE:
             words, path = f"cd {shlex.quote(str(CLONE))} && {words}", path.absolute()
         return words.format(shlex.quote(f"{prefix}{path}"))
+
+    def _check_name(self) -> None:
+        """Raise `RunError` for a path that TensorBoard cannot name, which does so in UTF-8."""
+        try:
+            str(self.path.absolute()).encode()
+        except UnicodeEncodeError:
+            raise RunError(
+                f"--out is {self.path}, which Python cannot read in this locale; "
+                "allowed: any path with PYTHONUTF8=1 in the environment, else ASCII"
+            ) from None
 
     def _check_unused(self) -> None:
         """Raise `RunError` unless there is nothing, or what a run left that never began."""
