@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -120,9 +119,7 @@ def report(run: RunDirectory, config: Config, network: PolicyNetwork) -> None:
     run.write_report(pairs)
     learning_curves([evaluations_of(run.evaluations)], run.curves)
     print(f"Curves: {run.curves}")
-    print(
-        f"Play it in the arena: python -m agents.arena {shlex.quote(f'ppo:{run.path}')} reference"
-    )
+    print(f"Play it in the arena: {run.arena_command}")
 
 
 # --- Speed -------------------------------------------------------------------------------------
