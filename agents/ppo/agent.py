@@ -219,6 +219,17 @@ class PPOAgent:
             logits += rng.gumbel(size=logits.shape).astype(np.float32)
         return np.where(masks, logits, -np.inf).argmax(axis=1)
 
+    def probabilities(
+        self, observations: npt.NDArray[np.float32], masks: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.float64]:
+        """Of each action, (B, 18); 1 for that of a greedy agent."""
+        observations, masks = checked_batch(observations, masks)
+        logits = np.where(masks, self.network.logits(observations).astype(np.float64), -np.inf)
+        if self.is_greedy:
+            return np.eye(NUM_ACTIONS)[logits.argmax(axis=1)]
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return weights / weights.sum(axis=1, keepdims=True)
+
     @classmethod
     def load(cls, path: str | os.PathLike[str], is_greedy: bool = True) -> PPOAgent:
         """The agent of a run directory or of a weights file.

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import agents
+from agents.solve.responses import GROUPS
 from agents.solve.sequence_form import SEATS
 from agents.solve.solution import Solution, solve
 from agents.solve.subgames import Report, check
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         check(variant)
         whole_number("--threads", options.threads, 1, 1024)
-        whole_number("--draws", options.draws, 1, 10**6)
+        whole_number("--draws", options.draws, GROUPS, 10**6)
         if not options.gap > 0:
             raise ValueError(f"--gap is {options.gap}; allowed: a number above 0")
         if options.save:
@@ -92,7 +93,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--draws",
         type=int,
         default=32,
-        help="of a stochastic agent at each information set (%(default)s)",
+        help="of an agent without known probabilities at each information set (%(default)s)",
     )
     add("--seed", type=int, default=0, help="random seed of such agents (0)")
     add("--save", type=Path, metavar="FILE", help="store what is solved, and go on from it")
@@ -134,9 +135,12 @@ def print_solution(solution: Solution, variant: Variant, seconds: float) -> None
     print(f"NashConv of the solution: {solution.gap:.2g}")
     if solution.exploited:
         width = max(10, *(len(name) + 2 for name in solution.exploited))
-        print(f"\n{'agent':<{width}}{'exploitability':>14}{'in seat 0':>12}{'in seat 1':>12}")
-    for name, losses in solution.exploited.items():
-        print(f"{name:<{width}}{sum(losses) / 2:>14.4f}{losses[0]:>12.4f}{losses[1]:>12.4f}")
+        heads = f"{'exploitability':>14}{'in seat 0':>12}{'in seat 1':>12}"
+        print(f"\n{'agent':<{width}}{heads}  95 % interval")
+    for name, one in solution.exploited.items():
+        losses = one.responses[1] + solution.value, one.responses[0] - solution.value
+        interval = "exact" if one.low == one.high else f"{one.low:.4f} to {one.high:.4f}"
+        print(f"{name:<{width}}{one.value:>14.4f}{losses[0]:>12.4f}{losses[1]:>12.4f}  {interval}")
 
 
 if __name__ == "__main__":

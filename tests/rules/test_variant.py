@@ -373,3 +373,13 @@ def test_every_variant_of_the_tests_has_its_deck():
             fronts = [is_trap for number, is_trap in deck if number == holes]
             assert len(fronts) == variant.copies[holes - 1]
             assert sum(fronts) == variant.traps[holes - 1]
+
+
+def test_a_variant_has_a_name():
+    assert Variant.named("full") == Variant()
+    assert Variant.named("50k").copies == (3, 3)
+    assert Variant.named("50k", num_players=4, burn="turn") == Variant(
+        4, traps=(1, 1), copies=(3, 3), row_size=2, trap_limit=1, burn="turn"
+    )
+    assert_refused("variant", "'51k'", "'50k'", lambda: Variant.named("51k"))
+    assert_refused("row_size", "9", "from 1 to 5", lambda: Variant.named("50k", row_size=9))
