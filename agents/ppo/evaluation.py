@@ -16,6 +16,7 @@ from agents.arena.plots import evaluations_of, learning_curves
 from agents.ppo.agent import PolicyNetwork, PPOAgent
 from agents.ppo.options import Config
 from agents.ppo.run_directory import EVALUATION_FIELDS, RunDirectory
+from alles_kaese_env.command_line import variant_words
 
 BASELINES = ("random", "reference")
 MODES = {"": True, ",sample": False}  # of the report: endings of the name, whether it is greedy
@@ -35,7 +36,7 @@ class Evaluator:
         self._run = run
         self._config = config
         self._latest: dict[tuple[int, str], Score] = {}
-        self._baselines = {name: agents.make(name) for name in BASELINES}
+        self._baselines = {name: agents.make(name, config.rules_of_agents) for name in BASELINES}
         self._rows = evaluations_of(run.evaluations)
         before = float(self._rows[-1]["seconds"]) if self._rows else 0.0
         self._started = time.monotonic() - before
@@ -47,7 +48,8 @@ class Evaluator:
         agent, rows = PPOAgent(network), []
         games = max(1, self._config.evaluation_games // len(self._config.num_players))
         for players, (name, baseline) in product(self._config.num_players, self._baselines.items()):
-            score = win_share(agent, baseline, num_players=players, games=games, seed=1)
+            rules = self._config.rules(players)
+            score = win_share(agent, baseline, variant=rules, games=games, seed=1)
             self._latest[players, name] = score
             seconds = round(time.monotonic() - self._started, 1)
             numbers = (f"{number:.4f}" for number in (score.share, score.low, score.high))
@@ -104,8 +106,8 @@ def report(run: RunDirectory, config: Config, network: PolicyNetwork) -> None:
             for name in dict.fromkeys([*BASELINES, *fixed]):
                 score = win_share(
                     agent,
-                    agents.make(name),
-                    num_players=players,
+                    agents.make(name, config.rules_of_agents),
+                    variant=config.rules(players),
                     games=config.games_of_report,
                     seed=2,
                 )
@@ -120,9 +122,8 @@ def report(run: RunDirectory, config: Config, network: PolicyNetwork) -> None:
     run.write_report(pairs)
     learning_curves([evaluations_of(run.evaluations)], run.curves)
     print(f"Curves: {run.curves}")
-    print(
-        f"Play it in the arena: python -m agents.arena {shlex.quote(f'ppo:{run.path}')} reference"
-    )
+    words = ["python -m agents.arena", shlex.quote(f"ppo:{run.path}"), "reference"]
+    print("Play it in the arena:", *words, *variant_words(config.variant))
 
 
 # --- Speed -------------------------------------------------------------------------------------

@@ -25,9 +25,8 @@ from typing import Any
 import filelock
 
 from agents.arena.plots import evaluations_of
-from agents.ppo.agent import WEIGHTS_FILE, PPOAgent, read_metadata, versions
+from agents.ppo.agent import WEIGHTS_FILE, PPOAgent, read_metadata, rules_of, versions
 from agents.ppo.options import Config, RunError
-from alles_kaese_env import Variant
 from alles_kaese_env.command_line import provenance
 from alles_kaese_env.files import replacing
 
@@ -169,10 +168,9 @@ class RunDirectory:
     def _metadata(self, steps: int) -> dict[str, Any]:
         """What weights after so many steps carry along: rules, options, command, libraries."""
         config = self._read_config()
-        variant = asdict(Variant())
-        del variant["num_players"]  # stands in the options
+        rules = rules_of(Config.from_json(config["options"]).variant)
         names = ("options", "command", "version", "commit", "libraries")
-        return {"steps": steps, "variant": variant, **{name: config.get(name) for name in names}}
+        return {"steps": steps, "variant": rules, **{name: config.get(name) for name in names}}
 
     # --- Checkpoints and policies --------------------------------------------------------------
 

@@ -271,7 +271,7 @@ def test_a_name_can_ask_for_sampled_actions(run):
     assert agents.make(f"ppo:{run}").is_greedy
     assert not agents.make(f"ppo:{run},sample").is_greedy
     assert not agents.make("ppo:,sample").is_greedy
-    assert "ppo[:RUN[,sample]]" in agents.names()
+    assert "ppo[:RUN[,sample][,any-rules]]" in agents.names()
 
 
 def test_metadata_say_what_the_weights_are_for(run):

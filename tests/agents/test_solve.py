@@ -348,6 +348,13 @@ def test_a_file_of_another_task_is_refused(tmp_path):
         solve(Variant(**TINY), file=file)
 
 
+def test_the_command_takes_a_name(capsys):
+    assert main(["random", "--variant", "477", "--burn", "turn"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == str(Variant.named("477", burn="turn"))
+    assert lines[-1].endswith("exact")
+
+
 def test_command(capsys):
     assert main(["random", "heuristic", *OPTIONS]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -39,6 +39,7 @@ from alles_kaese_env import (
     OBSERVATION_VERSION,
     RULES_VERSION,
     GameBatch,
+    Variant,
     command_line,
 )
 from alles_kaese_env.command_line import provenance
@@ -175,6 +176,35 @@ def log_probs_of(model, buffer):
     return log_probs.numpy().reshape(buffer["log_probs"].shape)
 
 
+# --- Other rules ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("opponents", ["pool", "heuristic"])
+def test_a_run_learns_by_the_rules_that_it_is_given(tmp_path, capsys, opponents):
+    rules = ["--variant", "98k", "--trap-limit", "1"]
+    run = train(tmp_path / "run", *rules, "--opponents", opponents)
+    assert "reference --variant 50k" in capsys.readouterr().out
+    config = Config.from_json(json.loads((run / "config.json").read_text())["options"])
+    assert config.variant == Variant.named("50k")
+    assert json.loads((run / "policy.json").read_text())["variant"] == {
+        "traps": [1, 1], "copies": [3, 3], "row_size": 2, "trap_limit": 1, "burn": "peek",
+    }  # fmt: skip
+    assert agents.make(f"ppo:{run}", config.variant)
+    with pytest.raises(ValueError, match=r"was trained with .*allowed"):
+        agents.make(f"ppo:{run}")
+    pairs = json.loads((run / "report.json").read_text())["pairs"]
+    assert all(score["turns"] <= 4 for score in pairs)
+    assert resume(run, "--total-steps", 2 * ROLLOUT) == 0
+    capsys.readouterr()
+    assert_refused(capsys, ["--resume", run, "--row-size", "3"], "--variant cannot change")
+
+
+def test_rules_that_do_not_go_together_are_refused(capsys):
+    assert_refused(capsys, ["--variant", "50k", "--row-size", "6"], "row_size is 6; allowed")
+    assert_refused(capsys, ["--burn", "turn", "--num-players", "2", "3"], "one number")
+    assert_refused(capsys, ["--burn", "turn", "--against", "ppo"], "was trained with burn peek")
+
+
 # --- A whole run -------------------------------------------------------------------------------
 
 
@@ -228,7 +258,7 @@ def test_the_configuration_is_kept(process_run):
         eval_games=EVALUATION_GAMES,
         report_games=REPORT_GAMES,
     )
-    assert data["options"] == {**asdict(expected), "num_players": [2]}
+    assert data["options"] == json.loads(json.dumps(asdict(expected)))
     arguments = ["train.py", "--algo", "ppo", *SMALL, "--total-steps", "600"]
     assert data["command"][1:] == [*arguments, "--seed", "3", "--out", str(run)]
     assert data["command"][0].startswith("python")
