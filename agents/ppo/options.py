@@ -13,8 +13,11 @@ import torch
 
 import agents
 from agents.ppo.network import NETWORKS
+from agents.solve.subgames import check as check_solvable
 from alles_kaese_env.single_seat import REWARDS
 from alles_kaese_env.variant import Variant
+
+MOST_CARDS = 12  # of the largest variant that was solved
 
 
 class RunError(ValueError):
@@ -99,6 +102,13 @@ class Config:
         0,
         "games of the final report for each line; 0: five times those of an evaluation",
         high=10**9,
+        can_change=True,
+    )
+    exploitability_every: int = option(
+        0,
+        "decisions between two exact measurements of the exploitability of the sampled policy, on "
+        "a variant that can be solved; 0: none",
+        high=10**12,
         can_change=True,
     )
     engine: str = option(
@@ -258,6 +268,8 @@ def _check_games(config: Config) -> None:
             f"--num-players is {as_text(config.num_players)}; allowed with other rules than those "
             "of --variant full: one number"
         )
+    if config.exploitability_every:
+        _check_exploitability(config.rules(config.num_players[-1]))
     rollout = config.n_steps * config.num_envs
     if rollout == 1:
         raise RunError("--n-steps 1 with --num-envs 1 leaves one decision an update; allowed: 2")
@@ -265,6 +277,19 @@ def _check_games(config: Config) -> None:
         raise RunError(  # advantages are divided by the standard deviation of a minibatch
             f"--batch-size is {config.batch_size}; allowed: a number that leaves no minibatch of "
             f"a single decision from the {rollout} of an update (--n-steps times --num-envs)"
+        )
+
+
+def _check_exploitability(rules: Variant) -> None:
+    """Best responses go through the whole game."""
+    try:
+        check_solvable(rules)
+    except ValueError as error:
+        raise RunError(f"--exploitability-every: {error}") from None
+    if len(rules.deck) > MOST_CARDS:
+        raise RunError(
+            f"--exploitability-every goes with {MOST_CARDS} cards at most, these rules have "
+            f"{len(rules.deck)}; allowed: such as --variant 17m"
         )
 
 

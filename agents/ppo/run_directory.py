@@ -31,7 +31,10 @@ from alles_kaese_env.command_line import provenance
 from alles_kaese_env.files import replacing
 
 LIBRARIES = ("numpy", "numba", "gymnasium", "torch", "stable-baselines3", "sb3-contrib", "ray")
-EVALUATION_FIELDS = ("step", "seconds", "num_players", "against", "games", "share", "low", "high")
+EVALUATION_FIELDS = (
+    *("step", "seconds", "num_players", "against", "games", "share", "low", "high"),
+    "exploitability",
+)
 
 
 class RunDirectory:
@@ -44,8 +47,8 @@ class RunDirectory:
         policy: ``policy.npz``, with ``policy.json``: what `agents.ppo.agent.PPOAgent` loads.
         best: ``best.npz``, with ``best.json``: the policy of the best evaluation.
         pool: directory of past policies.
-        evaluations: ``evaluations.csv``: win shares during training.
-        report: ``report.json``: win shares at the end.
+        evaluations: ``evaluations.csv``: win shares and exploitability during training.
+        report: ``report.json``: win shares and exploitability at the end.
         curves: ``curves.png``: the evaluations as curves.
 
     Beside them are the logs of the training backend, and ``.lock`` while a run is at work.
@@ -242,9 +245,12 @@ class RunDirectory:
             writer.writeheader()
             writer.writerows(rows)
 
-    def write_report(self, pairs: Sequence[dict[str, Any]]) -> None:
-        """Keep the figures of the end."""
-        _write_json(self.report, {**provenance(), "pairs": pairs})
+    def write_report(
+        self, pairs: Sequence[dict[str, Any]], exploitability: dict[str, float]
+    ) -> None:
+        """Keep the figures of the end; exploitability by mode, nothing where it is unknown."""
+        figures = {"exploitability": exploitability} if exploitability else {}
+        _write_json(self.report, {**provenance(), "pairs": pairs, **figures})
 
 
 def _new_directory(config: Config) -> Path:
