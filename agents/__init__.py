@@ -20,8 +20,10 @@ __all__ = ["Agent", "RandomAgent", "ReferenceAgent", "make"]
 def _make_ppo(argument: str, variant: Variant | None) -> Agent:
     from agents.ppo.agent import PRETRAINED, PPOAgent
 
-    run = argument.removesuffix(",sample")
-    return PPOAgent.load(run or PRETRAINED, is_greedy=run == argument)
+    named = argument.removesuffix(",any-rules")
+    run = named.removesuffix(",sample")
+    rules = (variant or Variant()) if named == argument else None
+    return PPOAgent.load(run or PRETRAINED, is_greedy=run == named, variant=rules)
 
 
 def _make_search(budget: str, variant: Variant | None) -> Agent:
@@ -38,7 +40,7 @@ AGENTS: dict[str, Callable[[str, Variant | None], Agent]] = {
     "search": _make_search,
     "ppo": _make_ppo,
 }
-ARGUMENTS = {"search": ":BUDGET", "ppo": "[:RUN[,sample]]"}
+ARGUMENTS = {"search": ":BUDGET", "ppo": "[:RUN[,sample][,any-rules]]"}
 
 
 def names() -> str:
@@ -56,8 +58,9 @@ def make(name: str, variant: Variant | None = None) -> Agent:
             budget: 400 for so many play-outs an action, 100ms for so long a decision; for ``ppo``
             a run directory of ``train.py`` or a weights file in it, or nothing for the network
             that comes with the project (``agents/pretrained``); it plays the likeliest action,
-            or, if the name ends in ",sample", draws one by its probability. Any other name is the
-            import path of an agent, see `alles_kaese_env.agent.import_agent`.
+            or, after ",sample", draws one by its probability. It plays the rules that it was
+            trained by, or, after ",any-rules", others too. Any other name is the import path of an
+            agent, see `alles_kaese_env.agent.import_agent`.
         variant: the rules of the games to play, which observations do not tell in full; None
             stands for the default rules with any number of players.
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from agents import names as agent_names
-from agents.play.__main__ import add_common, save_game
+from agents.play.__main__ import add_common, rules_for, save_game
 from agents.play.table import YOU, Table
 from alles_kaese_env.command_line import INTERRUPTED, Parser
 from alles_kaese_env.core.records import MAX_PLAYERS
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             checked_output(options.save, "--save")
         if YOU in options.agents:
             raise ValueError(f"agent is {YOU!r}; allowed: {agent_names()} (you play: agents.play)")
-        table = Table(options.agents, options.seed)
+        table = Table(options.agents, options.seed, rules_for(len(options.agents), options))
     except ValueError as error:
         parser.error(str(error))
     try:

@@ -38,6 +38,19 @@ class Agent(Protocol):
         """Legal actions (B,) for observations (B, 253) and masks (B, 18)."""
 
 
+@runtime_checkable
+class StochasticAgent(Agent, Protocol):
+    """An agent that also says how likely it takes each action, so that its policy is known."""
+
+    def probabilities(
+        self, observations: npt.NDArray[np.float32], masks: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.float64]:
+        """What `act` draws from: (B, 18) for observations (B, 253) and masks (B, 18).
+
+        0 for illegal actions; 1 in each row together.
+        """
+
+
 Opponent: TypeAlias = "str | Agent"
 
 

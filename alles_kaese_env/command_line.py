@@ -9,10 +9,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from gymnasium.error import DependencyNotInstalled
+
+from alles_kaese_env.variant import BURN_RULES, VARIANTS, Variant
 
 MISSING = (ImportError, DependencyNotInstalled)  # what an extra raises that is not installed
 SECONDS_BETWEEN_LINES = 30.0
@@ -50,6 +53,65 @@ def at_least(low: int) -> Callable[[str], int]:
         return int(text)
 
     return number
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """A type of `argparse`: whole numbers with commas between them."""
+    words = text.split(",")
+    if not all(word.isdecimal() for word in words):
+        raise argparse.ArgumentTypeError(f"{text!r}; allowed: whole numbers such as 1,1")
+    return tuple(map(int, words))
+
+
+# The rules of a command: a named variant, and fields that replace some of its own.
+RULE_OPTIONS: dict[str, dict[str, Any]] = {
+    "variant": {"choices": VARIANTS, "help": "rules by their name"},
+    "num_players": {"type": int, "choices": range(2, 7)},
+    "traps": {"type": numbers, "metavar": "N,N", "help": "traps by holes"},
+    "copies": {"type": numbers, "metavar": "N,N", "help": "cards by holes"},
+    "row_size": {"type": int, "metavar": "N", "help": "slots of the row"},
+    "trap_limit": {"type": int, "metavar": "N", "help": "the trap that loses"},
+    "burn": {"choices": BURN_RULES, "help": "when a card of the reserve is burned"},
+}
+
+
+def add_variant(
+    parser: argparse.ArgumentParser, default: str = "full", *, has_players: bool = True
+) -> None:
+    """The options for the rules, with or without the number of players; see `variant_of`."""
+    group = parser.add_argument_group(f"rules (--variant {default}; the others change its fields)")
+    for name, about in RULE_OPTIONS.items():
+        if has_players or name != "num_players":
+            group.add_argument(f"--{name.replace('_', '-')}", **about)
+
+
+def variant_of(options: argparse.Namespace, default: str = "full", **fields: Any) -> Variant:
+    """The rules that the options ask for.
+
+    Args:
+        options: what a parser with `add_variant` has read.
+        default: the name of the variant if none is named.
+        fields: of `Variant` that do not come from the options.
+
+    Raises:
+        ValueError: a field is not what is allowed.
+    """
+    given = {name: getattr(options, name, None) for name in RULE_OPTIONS}
+    given = {name: value for name, value in given.items() if value is not None} | fields
+    return Variant.named(given.pop("variant", default), **given)
+
+
+def variant_words(variant: Variant) -> list[str]:
+    """The options that ask for rules, without the number of players."""
+    for name, known in VARIANTS.items():
+        if replace(variant, num_players=known.num_players) == known:
+            return ["--variant", name] if name != "full" else []
+    words = []
+    for name in list(RULE_OPTIONS)[2:]:
+        value = getattr(variant, name)
+        text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        words += [f"--{name.replace('_', '-')}", text]
+    return words
 
 
 def needs_extra(what: str, extra: str, error: Exception) -> str:

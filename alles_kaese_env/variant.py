@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -113,6 +113,15 @@ class Variant:
         """Without ``rules``, which a copy makes anew: copied, they could be written into."""
         return {name: value for name, value in self.__dict__.items() if name != "rules"}
 
+    @classmethod
+    def named(cls, name: str, **fields: Any) -> Variant:
+        """A variant of `VARIANTS`, with other values of the fields that are given.
+
+        Raises:
+            ValueError: there is none of that name, or a field is not what is allowed.
+        """
+        return replace(VARIANTS[one_of("variant", name, VARIANTS)], **fields)
+
     @property
     def num_holes(self) -> int:
         """Hole counts, and so sides of the die."""
@@ -153,3 +162,19 @@ class Variant:
         rules["per_cheese"] = 1 / len(cheese)
         rules.flags.writeable = False
         return rules
+
+
+# Beside the game itself a ladder of solved variants, named by their numbers of states; the values
+# of these games stand in ``docs/solved.md``.
+VARIANTS = {
+    "full": Variant(),
+    "477": Variant(traps=(1, 1), copies=(2, 2), row_size=2, trap_limit=1),
+    "50k": Variant(traps=(1, 1), copies=(3, 3), row_size=2, trap_limit=1),
+    "98k": Variant(traps=(1, 1), copies=(3, 3), row_size=2, trap_limit=2),
+    "283k": Variant(traps=(1, 1, 1), copies=(2, 2, 2), row_size=3, trap_limit=2),
+    "10m": Variant(traps=(2, 2), copies=(4, 4), row_size=3, trap_limit=2),
+    "17m": Variant(traps=(2, 2), copies=(4, 4), row_size=2, trap_limit=2),
+    "187m": Variant(traps=(1, 1, 1), copies=(3, 3, 3), row_size=5, trap_limit=2),
+    "1b": Variant(traps=(2, 2), copies=(5, 5), row_size=4, trap_limit=2),
+    "33b": Variant(traps=(2, 2), copies=(6, 6), row_size=6, trap_limit=2),
+}

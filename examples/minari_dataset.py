@@ -4,6 +4,8 @@ Each episode is one seat's view of a game, with the action masks in its infos. M
 own folder, or to the one that the variable MINARI_DATASETS_PATH names.
 """
 
+from dataclasses import asdict
+
 import gymnasium
 import minari
 import numpy as np
@@ -11,7 +13,7 @@ from minari.data_collector import EpisodeBuffer
 from minari.dataset.minari_dataset import parse_dataset_id
 
 import agents
-from alles_kaese_env.command_line import Parser
+from alles_kaese_env.command_line import RULE_OPTIONS, Parser, add_variant, variant_of
 
 
 def record(agent, dataset, episodes, seed=0, algorithm=None, **options):
@@ -52,13 +54,16 @@ def main(arguments=None):
     parser.add_argument("--dataset", required=True, help="its name, such as alles-kaese/mine-v0")
     parser.add_argument("--episodes", type=int, default=1_000, help="(%(default)s)")
     parser.add_argument("--opponents", nargs="+", default=["random"], help="one, or one a seat")
-    parser.add_argument("--num-players", type=int, default=2, choices=range(2, 7))
     parser.add_argument("--seed", type=int, default=0, help="random seed (0)")
-    options = vars(parser.parse_args(arguments))
+    add_variant(parser)
+    parsed = parser.parse_args(arguments)
+    options = {key: value for key, value in vars(parsed).items() if key not in RULE_OPTIONS}
     name, others = options.pop("agent"), options.pop("opponents")
     try:
+        variant = variant_of(parsed)
+        options |= asdict(variant)
         others = others[0] if len(others) == 1 else others
-        record(agents.make(name), algorithm=name, opponents=others, **options)
+        record(agents.make(name, variant), algorithm=name, opponents=others, **options)
     except ValueError as error:
         parser.error(str(error))
     print(f"wrote {options['dataset']}: {options['episodes']} episodes")

@@ -23,7 +23,15 @@ import agents
 from agents.arena import matches
 from agents.arena.plots import SUFFIXES, heat_map
 from alles_kaese_env import RULES_VERSION
-from alles_kaese_env.command_line import INTERRUPTED, Parser, progress, provenance
+from alles_kaese_env.command_line import (
+    INTERRUPTED,
+    Parser,
+    add_variant,
+    progress,
+    provenance,
+    variant_of,
+    variant_words,
+)
 from alles_kaese_env.files import checked_output, replacing
 from alles_kaese_env.seeding import as_seed
 from alles_kaese_env.variant import whole_number
@@ -65,7 +73,6 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("agents", nargs="+", metavar="AGENT", help=agents.names())
-    add("--num-players", type=int, default=2, choices=range(2, 7))
     add("--games", type=int, default=20_000, help="games of each pair (%(default)s)")
     add("--only", metavar="AGENT", help="play this agent's pairs alone")
     add("--seed", type=int, default=0, help="random seed (%(default)s)")
@@ -74,6 +81,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--json", type=Path, metavar="FILE", help="the pairs")
     add("--csv", type=Path, metavar="FILE", help="the pairs")
     add("--plot", type=Path, metavar="FILE", help="a heat map of the win shares, PNG or SVG")
+    add_variant(parser)
     return parser
 
 
@@ -82,8 +90,10 @@ def check(names: Sequence[str], options: argparse.Namespace) -> None:
     whole_number("--games", options.games, 2, matches.MOST_GAMES)
     whole_number("--processes", options.processes, 1, 1024)
     as_seed(options.seed)
+    options.rules = variant_of(options)
+    options.num_players = options.rules.num_players
     for name in names:
-        matches.cached_agent(name)
+        matches.cached_agent(name, options.rules)
     if options.only not in (None, *names):
         raise ValueError(f"--only is {options.only!r}; allowed: {', '.join(names)}")
     for option, file in outputs_of(options).items():
@@ -97,7 +107,7 @@ def play_and_print(names: Sequence[str], options: argparse.Namespace, pairs: mat
     width = max(10, *(len(name) + 2 for name in names))
     heads = f"{'share':>7}  {'95 % interval':<16}{'turns':>6}  {'third traps':<13}{'ms/move':>9}"
     print(f"{'agent':<{width}}{'against':<{width}}{heads}  by seat", flush=True)
-    shape = options.num_players, options.games, options.seed, options.processes
+    shape = options.rules, options.games, options.seed, options.processes
     deals = -(-options.games // options.num_players)
     number = len(matches.pairings(names, options.num_players, options.only))
     played = 0
@@ -154,7 +164,7 @@ def write_outputs(
         for (name, other), score in pairs.items()
     ]
     words = ["python -m agents.arena", *names, "--num-players", options.num_players]
-    words += ["--games", options.games, "--seed", options.seed]
+    words += ["--games", options.games, "--seed", options.seed, *variant_words(options.rules)]
     words += ["--only", options.only] if options.only else []
     heading = {"command": " ".join(map(str, words)), "rules_version": RULES_VERSION}
     heading |= {**provenance(), "complete": is_complete}

@@ -69,6 +69,7 @@ def win_share(
     against: Agent | Sequence[Agent],
     *,
     num_players: int = 2,
+    variant: Variant | None = None,
     games: int = 20_000,
     seed: int = 0,
 ) -> Score:
@@ -77,7 +78,8 @@ def win_share(
     Args:
         agent: whose share of the wins is asked for.
         against: who plays all other seats, or num_players - 1 agents in turn order after it.
-        num_players: 2 to 6, N below.
+        num_players: 2 to 6, N below, by the default rules.
+        variant: the rules, which have their own number of players; None for the default ones.
         games: at least this many, up to the next multiple of N.
         seed: of deals and dice. Games of one deal have the same random stream, and so begin
             with the same row; what chance brings later depends on how they are played.
@@ -86,6 +88,8 @@ def win_share(
         ValueError: the number of games, players or opponents, or the seed, is not what is allowed.
     """
     whole_number("games", games, 1, MOST_GAMES)
+    variant = variant or Variant(num_players=num_players)
+    num_players = variant.num_players
     others = list(against) if isinstance(against, Sequence) else [against] * (num_players - 1)
     if len(others) != num_players - 1:
         raise ValueError(
@@ -95,7 +99,7 @@ def win_share(
     table = [agent, *others]
     return _score(
         [
-            _play(table, streams, seed, number)
+            _play(table, streams, variant, seed, number)
             for number, streams in enumerate(_deals(num_players, games, seed))
         ]
     )
@@ -108,10 +112,15 @@ def _deals(num_players: int, games: int, seed: int) -> list[npt.NDArray[np.uint6
     return [streams[start : start + size] for start in range(0, len(streams), size)]
 
 
-def _play(table: Sequence[Agent], streams: npt.NDArray[np.uint64], seed: int, number: int) -> Part:
+def _play(
+    table: Sequence[Agent],
+    streams: npt.NDArray[np.uint64],
+    variant: Variant,
+    seed: int,
+    number: int,
+) -> Part:
     """Each deal with table[0] in every seat and the others after it in turn order."""
     seats = len(table)
-    variant = Variant(num_players=seats)
     rng = agent_generator(seed, 1, number)
     batch = GameBatch(len(streams) * seats, variant)
     batch.streams[:] = np.repeat(streams, seats)
@@ -169,12 +178,12 @@ def _score(parts: Sequence[Part], is_other: bool = False) -> Score:
 # --- All against all -----------------------------------------------------------------------
 
 Pairs = dict[tuple[str, str], Score]
-Task = tuple[str, str, npt.NDArray[np.uint64], int, int, int]
+Task = tuple[str, str, npt.NDArray[np.uint64], Variant, int, int]
 
 
 def all_pairs(
     names: Sequence[str],
-    num_players: int,
+    variant: Variant | int,
     games: int,
     seed: int,
     processes: int = 1,
@@ -188,18 +197,20 @@ def all_pairs(
 
     Args:
         names: of the agents, see `agents.make`; a single one plays itself.
-        num_players: 2 to 6.
-        games: of each pairing, up to the next multiple of num_players.
+        variant: the rules, or the number of players, 2 to 6, for the default ones.
+        games: of each pairing, up to the next multiple of the number of players.
         seed: of deals, dice and agents.
         processes: that play in parallel.
         on_part: is told how many games have been played since it was last told.
         only: the agent whose pairs are played, with more than two players as the single one at
             its tables; None plays all.
     """
+    variant = Variant(num_players=variant) if isinstance(variant, int) else variant
+    num_players = variant.num_players
     deals = _deals(num_players, games, seed)
     meetings = pairings(names, num_players, only)
     tasks = [
-        (name, other, streams, num_players, seed, number)
+        (name, other, streams, variant, seed, number)
         for name, other in meetings
         for number, streams in enumerate(deals)
     ]
@@ -241,15 +252,15 @@ def _end_on_interrupt() -> None:
 
 
 def _play_task(task: Task) -> Part:
-    name, other, streams, num_players, seed, number = task
-    table = [cached_agent(name)] + [cached_agent(other)] * (num_players - 1)
-    return _play(table, streams, seed, number)
+    name, other, streams, variant, seed, number = task
+    others = [cached_agent(other, variant)] * (variant.num_players - 1)
+    return _play([cached_agent(name, variant), *others], streams, variant, seed, number)
 
 
 @lru_cache
-def cached_agent(name: str) -> Agent:
-    """The agent of that name, made once in each process."""
-    return agents.make(name)
+def cached_agent(name: str, variant: Variant) -> Agent:
+    """The agent of that name for these rules, made once in each process."""
+    return agents.make(name, variant)
 
 
 def ratings(pairs: Pairs, names: Sequence[str], num_players: int) -> dict[str, float]:

@@ -32,6 +32,8 @@ Curve = tuple[list[float], list[float], list[float], list[float]]
 
 TRAP_GAMES = 1_000
 SUFFIXES = (".png", ".svg")
+LEAST = 1e-5  # of an exploitability that is drawn, by a logarithmic scale; it has five digits
+BEST_RESPONSE = "best response"  # in place of a baseline, of rows with an exploitability
 
 
 @contextmanager
@@ -57,6 +59,8 @@ def figure(file: Path, width: float = 7.0, height: float = 4.2) -> Iterator[Axes
 def learning_curves(runs: Sequence[Evaluations], file: Path) -> None:
     """Win share times players by steps of training, for each number of players and baseline.
 
+    Where it was measured, exploitability is a dotted line, by the logarithmic scale on the right.
+
     Args:
         runs: evaluations of one run, or of runs that differ in their seeds. The band is the 95 %
             interval of the games of a single run, or that of the mean over several runs.
@@ -65,6 +69,12 @@ def learning_curves(runs: Sequence[Evaluations], file: Path) -> None:
     with figure(file, width=9) as axes:
         for players, name in _baselines(runs):
             steps, share, low, high = _curve(runs, players, name)
+            if name == BEST_RESPONSE:
+                right = axes.twinx()
+                exploitability = [max(1 - one, LEAST) for one in share]
+                right.semilogy(steps, exploitability, "k:", label="exploitability")
+                right.set_ylabel("exploitability")
+                continue
             line = axes.plot(steps, share, label=f"{players} players against {name}")[0]
             axes.fill_between(steps, low, high, alpha=0.25, color=line.get_color(), linewidth=0)
         axes.axhline(1, color="grey", linewidth=0.8, linestyle="--")

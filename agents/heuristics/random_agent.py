@@ -20,3 +20,10 @@ class RandomAgent:
         """Actions (B,) int64 for observations (B, 253) float32 and masks (B, 18) bool."""
         _, masks = checked_batch(observations, masks)
         return np.where(masks, rng.random(masks.shape), -1.0).argmax(axis=1)
+
+    def probabilities(
+        self, observations: npt.NDArray[np.float32], masks: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.float64]:
+        """Of each action, (B, 18)."""
+        _, masks = checked_batch(observations, masks)
+        return masks / masks.sum(axis=1, keepdims=True)

@@ -14,10 +14,11 @@ from pathlib import Path
 from agents import names as agent_names
 from agents.play.session import PlaySession
 from agents.play.table import YOU, Table
-from alles_kaese_env.command_line import Parser
+from alles_kaese_env.command_line import Parser, add_variant, variant_of
 from alles_kaese_env.core.records import MAX_PLAYERS
 from alles_kaese_env.files import checked_output
 from alles_kaese_env.replay import ALL, PUBLIC, Perspective, save
+from alles_kaese_env.variant import Variant, whole_number
 from alles_kaese_env.viewer.session import run_session
 from alles_kaese_env.viewer.text import describe_perspective
 from alles_kaese_env.viewer.view import view_of_replay
@@ -72,6 +73,7 @@ def add_common(parser: argparse.ArgumentParser, views: Sequence[str]) -> None:
     add("--window", action="store_true", help="in a window instead of the terminal")
     add("--save", type=Path, metavar="FILE", help="write the game, for alles_kaese_env.viewer")
     add("--view", choices=views, default=PUBLIC, help="what the file holds (%(default)s)")
+    add_variant(parser, has_players=False)
 
 
 def table_of(options: argparse.Namespace) -> Table:
@@ -88,7 +90,14 @@ def table_of(options: argparse.Namespace) -> Table:
     if YOU in opponents:
         raise ValueError(f"--opponents has {YOU!r}; allowed: agents, since you have a seat already")
     after = len(opponents) - seat
-    return Table([*opponents[after:], YOU, *opponents[:after]], options.seed)
+    names = [*opponents[after:], YOU, *opponents[:after]]
+    return Table(names, options.seed, rules_for(len(names), options))
+
+
+def rules_for(players: int, options: argparse.Namespace) -> Variant:
+    """The rules that the options ask for; `ValueError` if they are not what is allowed."""
+    whole_number("number of players", players, 2, MAX_PLAYERS)
+    return variant_of(options, num_players=players)
 
 
 def save_game(table: Table, path: Path | None, perspective: Perspective) -> int:

@@ -217,7 +217,8 @@ class PlaySession(Session):
     def ask_for_hint(self) -> None:
         """Ask the search agent what it would do, by what the person knows."""
         self.answer(THINKING)
-        hint = partial(self.table.choose, SearchAgent(playouts=HINT_PLAYOUTS))
+        searcher = SearchAgent(playouts=HINT_PLAYOUTS, variant=self.table.variant)
+        hint = partial(self.table.choose, searcher)
         self.work_beside(hint, partial(self.show_hint, self.view))
 
     def leave(self) -> None:

@@ -24,6 +24,7 @@ class Table:
     Args:
         names: the player of each seat, 2 to 6: "you" for a person, else see `agents.make`.
         seed: of the deal, the dice and the agents; None for one from the operating system.
+        variant: the rules, for so many players; None stands for the default ones.
 
     Attributes:
         seat: of the person, None without one.
@@ -33,17 +34,25 @@ class Table:
         ValueError: there are too few or too many names, or one is that of no agent.
     """
 
-    def __init__(self, names: Sequence[str], seed: int | None = None) -> None:
+    def __init__(
+        self, names: Sequence[str], seed: int | None = None, variant: Variant | None = None
+    ) -> None:
         whole_number("number of players", len(names), 2, MAX_PLAYERS)
+        variant = variant or Variant(num_players=len(names))
         if list(names).count(YOU) > 1:
             raise ValueError(f"{YOU!r} is named more than once; allowed: one person at a table")
         self.names = tuple(names)
         self.seat = names.index(YOU) if YOU in names else None
         self._agents: list[Agent | None] = [
-            None if name == YOU else agents.make(name) for name in names
+            None if name == YOU else agents.make(name, variant) for name in names
         ]
         self._rng = agent_generator(seed, 1)
-        self._batch = GameBatch(1, Variant(num_players=len(names)), seed=seed, record=True)
+        self._batch = GameBatch(1, variant, seed=seed, record=True)
+
+    @property
+    def variant(self) -> Variant:
+        """The rules of the game."""
+        return self._batch.variant
 
     @property
     def variant(self) -> Variant:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,6 +20,7 @@ from alles_kaese_env import NUM_ACTIONS, OBSERVATION, OBSERVATION_VERSION, RULES
 from alles_kaese_env.agent import checked_batch
 from alles_kaese_env.core.records import MAX_SLOTS
 from alles_kaese_env.files import read_arrays, reading, replacing
+from alles_kaese_env.variant import Variant
 
 Array: TypeAlias = "npt.NDArray[np.float32]"
 Weights: TypeAlias = "Mapping[str, Array]"
@@ -219,12 +221,34 @@ class PPOAgent:
             logits += rng.gumbel(size=logits.shape).astype(np.float32)
         return np.where(masks, logits, -np.inf).argmax(axis=1)
 
+    def probabilities(
+        self, observations: npt.NDArray[np.float32], masks: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.float64]:
+        """Of each action, (B, 18); 1 for that of a greedy agent."""
+        observations, masks = checked_batch(observations, masks)
+        logits = np.where(masks, self.network.logits(observations).astype(np.float64), -np.inf)
+        if self.is_greedy:
+            return np.eye(NUM_ACTIONS)[logits.argmax(axis=1)]
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return weights / weights.sum(axis=1, keepdims=True)
+
     @classmethod
-    def load(cls, path: str | os.PathLike[str], is_greedy: bool = True) -> PPOAgent:
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        is_greedy: bool = True,
+        variant: Variant | None = None,
+    ) -> PPOAgent:
         """The agent of a run directory or of a weights file.
 
+        Args:
+            path: of either.
+            is_greedy: as for the agent.
+            variant: the rules to play, with any number of players; None for any rules.
+
         Raises:
-            ValueError: there are no weights, or they are of another version of the game.
+            ValueError: there are no weights, or they are of another version of the game or were
+                trained by other rules.
         """
         file = Path(path)
         file = file / WEIGHTS_FILE if file.is_dir() else file
@@ -234,6 +258,8 @@ class PPOAgent:
         for name, version in versions().items():
             if metadata.get(name) != version:
                 raise ValueError(f"{file} has {name} {metadata.get(name)}; allowed: {version}")
+        if variant is not None:
+            check_rules(file, metadata, variant)
         return cls(PolicyNetwork(weights), is_greedy, metadata)
 
     def save(self, file: str | os.PathLike[str]) -> None:
@@ -245,6 +271,28 @@ class PPOAgent:
             )
         with replacing(path) as temporary, open(temporary, "wb") as stream:
             np.savez(stream, allow_pickle=False, **self.network.weights)
+
+
+def check_rules(file: Path, metadata: Mapping[str, Any], variant: Variant) -> None:
+    """Raise `ValueError` if weights were trained by other rules; their metadata may not say."""
+    trained, asked = metadata.get("variant"), rules_of(variant)
+    if not isinstance(trained, dict):
+        return
+    other = [name for name in asked if trained.get(name) != asked[name]]
+    if other:
+        was, now = (
+            ", ".join(f"{name} {rules.get(name)}" for name in other) for rules in (trained, asked)
+        )
+        raise ValueError(
+            f"{file} was trained with {was}; allowed: these rules, or ppo:{file},any-rules to play "
+            f"with {now}"
+        )
+
+
+def rules_of(variant: Variant) -> dict[str, Any]:
+    """The rules that weights depend on, as JSON has them: without the number of players."""
+    fields = json.loads(json.dumps(asdict(variant)))
+    return {name: value for name, value in fields.items() if name != "num_players"}
 
 
 def read_metadata(file: Path) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from agents.ppo.options import (
     resumed_config,
 )
 from agents.ppo.run_directory import RunDirectory
-from alles_kaese_env.command_line import Parser, needs_extra
+from alles_kaese_env.command_line import RULE_OPTIONS, Parser, add_variant, needs_extra, variant_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,6 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
             metavar=None if about.choices else "X",
             help=f"{only}{about.meaning} ({as_text(default)})".replace("%", "%%"),
         )
+    add_variant(parser, has_players=False)
     parser.add_argument("--resume", type=Path, metavar="RUN", help="continue the run in RUN")
     parser.add_argument("--out", type=Path, help="directory of the new run (runs/ppo-...)")
     return parser
@@ -66,6 +67,11 @@ def _run(options: argparse.Namespace) -> int:
     given = {name: getattr(options, name) for name in OPTIONS if getattr(options, name) is not None}
     if "num_players" in given:
         given["num_players"] = tuple(given["num_players"])
+    if any(getattr(options, name, None) is not None for name in RULE_OPTIONS.keys() - OPTIONS):
+        try:
+            given["variant"] = variant_of(options, num_players=2)
+        except ValueError as error:
+            raise RunError(str(error)) from None
     is_resumed = options.resume is not None
     run: RunDirectory | None = None
     if not is_resumed:

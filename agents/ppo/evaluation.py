@@ -8,13 +8,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import product
+from typing import Any
 
 import agents
 from agents.arena.matches import Score, win_share
-from agents.arena.plots import evaluations_of, learning_curves
+from agents.arena.plots import BEST_RESPONSE, evaluations_of, learning_curves
 from agents.ppo.agent import PolicyNetwork, PPOAgent
 from agents.ppo.options import Config
 from agents.ppo.run_directory import EVALUATION_FIELDS, RunDirectory
+from agents.solve import exploitability
+from alles_kaese_env.command_line import variant_words
 
 BASELINES = ("random", "reference")
 MODES = {"": True, ",sample": False}  # of the report: endings of the name, whether it is greedy
@@ -34,24 +37,24 @@ class Evaluator:
         self._run = run
         self._config = config
         self._latest: dict[tuple[int, str], Score] = {}
-        self._baselines = {name: agents.make(name) for name in BASELINES}
+        self._exploitability: float | None = None
+        self._baselines = {name: agents.make(name, config.rules_of_agents) for name in BASELINES}
         self._rows = evaluations_of(run.evaluations)
         before = float(self._rows[-1]["seconds"]) if self._rows else 0.0
         self._started = time.monotonic() - before
 
     def evaluate(self, network: PolicyNetwork, steps: int) -> dict[str, float]:
         """Measure a policy after so many steps, once; returns the figures by name."""
-        if self._rows and int(self._rows[-1]["step"]) >= steps:
+        if self._has_measured(steps, *BASELINES):
             return {}
         agent, rows = PPOAgent(network), []
         games = max(1, self._config.evaluation_games // len(self._config.num_players))
         for players, (name, baseline) in product(self._config.num_players, self._baselines.items()):
-            score = win_share(agent, baseline, num_players=players, games=games, seed=1)
+            rules = self._config.rules(players)
+            score = win_share(agent, baseline, variant=rules, games=games, seed=1)
             self._latest[players, name] = score
-            seconds = round(time.monotonic() - self._started, 1)
             numbers = (f"{number:.4f}" for number in (score.share, score.low, score.high))
-            values = (steps, seconds, players, name, score.games, *numbers)
-            rows.append(dict(zip(EVALUATION_FIELDS, map(str, values), strict=True)))
+            rows.append(self._row(steps, players, name, score.games, *numbers, ""))
         self._rows += rows
         self._run.write_evaluations(self._rows)
         strength = strengths(self._rows)
@@ -62,6 +65,30 @@ class Evaluator:
             for (players, name), score in self._latest.items()
         }
 
+    def exploit(self, network: PolicyNetwork, steps: int) -> dict[str, float]:
+        """Let best responses play against the sampled policy after so many steps, once.
+
+        Against them its win share, as the mean of both seats, is exactly (1 - exploitability) / 2.
+        """
+        if self._has_measured(steps, BEST_RESPONSE):
+            return {}
+        agent = PPOAgent(network, is_greedy=False)
+        self._exploitability = exploitability(agent, self._config.rules(2)).value
+        share = f"{(1 - self._exploitability) / 2:.5f}"
+        measured = f"{self._exploitability:.5f}"
+        self._rows.append(self._row(steps, 2, BEST_RESPONSE, 0, share, share, share, measured))
+        self._run.write_evaluations(self._rows)
+        return {"evaluation/exploitability": self._exploitability}
+
+    def _has_measured(self, steps: int, *against: str) -> bool:
+        """Whether there are figures after so many steps or more."""
+        return any(int(row["step"]) >= steps for row in self._rows if row["against"] in against)
+
+    def _row(self, steps: int, *values: Any) -> dict[str, str]:
+        """A row of ``evaluations.csv``, from its third field on."""
+        seconds = round(time.monotonic() - self._started, 1)
+        return dict(zip(EVALUATION_FIELDS, map(str, (steps, seconds, *values)), strict=True))
+
     def summary(self) -> str:
         """The latest win shares in a few words; of several numbers of players only the first."""
         first = self._config.num_players[0]
@@ -70,7 +97,8 @@ class Evaluator:
             for (players, name), score in self._latest.items()
             if players == first
         )
-        return ", ".join(shares)
+        exploited = self._exploitability
+        return ", ".join([*shares, *([f"exploitability {exploited:.4f}"] if exploited else [])])
 
 
 def strengths(rows: Sequence[dict[str, str]]) -> dict[int, float]:
@@ -96,15 +124,16 @@ def report(run: RunDirectory, config: Config, network: PolicyNetwork) -> None:
     fixed = [] if config.opponents in ("self", "pool") else [config.opponents]
     heads = f"{'mode':<8}{'players':>7}  {'against':<20}{'games':>8}{'share':>7}  "
     print(f"{heads}{'95 % interval':<16}  worst to best seat")
-    pairs = []
+    pairs: list[dict[str, Any]] = []
+    exploited: dict[str, float] = {}
     for ending, is_greedy in MODES.items():
         agent, mode = PPOAgent(network, is_greedy), "greedy" if is_greedy else "sampled"
         for players in config.num_players:
             for name in dict.fromkeys([*BASELINES, *fixed]):
                 score = win_share(
                     agent,
-                    agents.make(name),
-                    num_players=players,
+                    agents.make(name, config.rules_of_agents),
+                    variant=config.rules(players),
                     games=config.games_of_report,
                     seed=2,
                 )
@@ -116,10 +145,13 @@ def report(run: RunDirectory, config: Config, network: PolicyNetwork) -> None:
                     f"{min(score.per_seat):.3f} to {max(score.per_seat):.3f}",
                     flush=True,
                 )
-    run.write_report(pairs)
+        if config.exploitability_every:
+            exploited[mode] = exploitability(agent, config.rules(2)).value
+            print(f"{mode:<8}{2:>7}  {BEST_RESPONSE:<20} exploitability {exploited[mode]:.5f}")
+    run.write_report(pairs, exploited)
     learning_curves([evaluations_of(run.evaluations)], run.curves)
     print(f"Curves: {run.curves}")
-    print(f"Play it in the arena: {run.arena_command}")
+    print("Play it in the arena:", run.arena_command, *variant_words(config.variant))
 
 
 # --- Speed -------------------------------------------------------------------------------------

@@ -13,7 +13,11 @@ import torch
 
 import agents
 from agents.ppo.network import NETWORKS
+from agents.solve.subgames import check as check_solvable
 from alles_kaese_env.single_seat import REWARDS
+from alles_kaese_env.variant import Variant
+
+MOST_CARDS = 12  # of the largest variant that was solved
 
 
 class RunError(ValueError):
@@ -100,6 +104,13 @@ class Config:
         high=10**9,
         can_change=True,
     )
+    exploitability_every: int = option(
+        0,
+        "decisions between two exact measurements of the exploitability of the sampled policy, on "
+        "a variant that can be solved; 0: none",
+        high=10**12,
+        can_change=True,
+    )
     engine: str = option(
         "sb3",
         "training backend: sb3 (MaskablePPO of sb3-contrib) or rllib (PPO of Ray RLlib)",
@@ -120,11 +131,23 @@ class Config:
         engine="rllib",
     )
 
+    variant: Variant = field(default_factory=Variant)  # whose number of players does not count
+
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Config:
         """The inverse of `dataclasses.asdict`; names that are not fields are left out."""
         known = {field.name: data[field.name] for field in fields(cls) if field.name in data}
-        return cls(**{**known, "num_players": tuple(known.get("num_players", cls.num_players))})
+        known["num_players"] = tuple(known.get("num_players", cls.num_players))
+        return cls(**{**known, "variant": Variant(**known.get("variant", {}))})
+
+    def rules(self, num_players: int) -> Variant:
+        """The rules with so many players."""
+        return replace(self.variant, num_players=num_players)
+
+    @property
+    def rules_of_agents(self) -> Variant | None:
+        """What agents are told: None for the default rules with several numbers of players."""
+        return self.rules(self.num_players[0]) if len(self.num_players) == 1 else None
 
     @property
     def evaluation_interval(self) -> int:
@@ -147,7 +170,9 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-OPTIONS: dict[str, Option] = {one.name: one.metadata["option"] for one in fields(Config)}
+OPTIONS: dict[str, Option] = {
+    one.name: one.metadata["option"] for one in fields(Config) if one.metadata
+}
 
 
 def as_text(value: Any) -> str:
@@ -184,6 +209,8 @@ def resumed_config(before: Config, given: dict[str, Any], done: int) -> Config:
         was = getattr(before, name)
         if not about.can_change and given.get(name, was) != was:
             raise RunError(f"{flag(name)} cannot change with --resume; it is {as_text(was)}")
+    if given.get("variant", before.variant) != before.variant:
+        raise RunError(f"--variant cannot change with --resume; it is {before.variant}")
     config = replace(before, **given)
     if "total_steps" in given and config.total_steps < done:
         raise RunError(
@@ -205,7 +232,7 @@ def check(config: Config, given: dict[str, Any]) -> None:
         _check_rllib(config)
     if config.opponents not in ("self", "pool"):
         try:
-            agents.make(config.opponents)
+            agents.make(config.opponents, config.rules_of_agents)
         except ValueError as error:
             raise RunError(f"--opponents: 'self', 'pool' or an agent; {error}") from None
     try:
@@ -236,6 +263,13 @@ def _check_games(config: Config) -> None:
             f"--num-envs is {config.num_envs}; allowed: at least {len(config.num_players)}, "
             "a game for each number of players"
         )
+    if len(config.num_players) > 1 and config.rules(2) != Variant():
+        raise RunError(
+            f"--num-players is {as_text(config.num_players)}; allowed with other rules than those "
+            "of --variant full: one number"
+        )
+    if config.exploitability_every:
+        _check_exploitability(config.rules(config.num_players[-1]))
     rollout = config.n_steps * config.num_envs
     if rollout == 1:
         raise RunError("--n-steps 1 with --num-envs 1 leaves one decision an update; allowed: 2")
@@ -243,6 +277,19 @@ def _check_games(config: Config) -> None:
         raise RunError(  # advantages are divided by the standard deviation of a minibatch
             f"--batch-size is {config.batch_size}; allowed: a number that leaves no minibatch of "
             f"a single decision from the {rollout} of an update (--n-steps times --num-envs)"
+        )
+
+
+def _check_exploitability(rules: Variant) -> None:
+    """Best responses go through the whole game."""
+    try:
+        check_solvable(rules)
+    except ValueError as error:
+        raise RunError(f"--exploitability-every: {error}") from None
+    if len(rules.deck) > MOST_CARDS:
+        raise RunError(
+            f"--exploitability-every goes with {MOST_CARDS} cards at most, these rules have "
+            f"{len(rules.deck)}; allowed: such as --variant 17m"
         )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import zlib
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -38,7 +39,7 @@ from agents.ppo.options import Config, RunError
 from agents.ppo.run_directory import RunDirectory
 from agents.ppo.sb3 import use_threads
 from agents.ppo.training import Learner, Training
-from alles_kaese_env import NUM_ACTIONS, OBSERVATION
+from alles_kaese_env import NUM_ACTIONS, OBSERVATION, Variant
 from alles_kaese_env.envs.rllib import AllesKaeseMultiAgentEnv
 
 LEARNER, OPPONENT = "learner", "opponent"  # modules
@@ -72,11 +73,12 @@ class PolicyModule(TorchRLModule, ValueFunctionAPI):  # type: ignore[misc]
 
 
 class AgentModule(RLModule):  # type: ignore[misc]
-    """An agent that stays as it is; ``model_config`` holds its name."""
+    """An agent that stays as it is; ``model_config`` holds its name and the rules."""
 
     def setup(self) -> None:
         """Make the agent."""
-        self.agent = agents.make(self.model_config["name"])
+        rules = Variant(**self.model_config["rules"])
+        self.agent = agents.make(self.model_config["name"], rules)
         self.rng = np.random.default_rng()
 
     def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
@@ -121,7 +123,7 @@ def algorithm_config(config: Config, seed: int = 0) -> PPOConfig:
     self_play = lambda agent_id, episode, **kwargs: LEARNER  # noqa: E731
     modules = {LEARNER: RLModuleSpec(module_class=PolicyModule, model_config=shape)}
     if not is_self_play:
-        agent = {"name": config.opponents}
+        agent = {"name": config.opponents, "rules": asdict(config.rules(players))}
         modules[OPPONENT] = RLModuleSpec(module_class=AgentModule, model_config=agent)
     turns = config.total_steps * (1 if is_self_play else players)  # those of all seats
     runners = max(1, config.num_env_runners)
@@ -129,7 +131,7 @@ def algorithm_config(config: Config, seed: int = 0) -> PPOConfig:
     batch = config.n_steps * games * runners
     return (
         PPOConfig()
-        .environment(AllesKaeseMultiAgentEnv, env_config={"num_players": players})
+        .environment(AllesKaeseMultiAgentEnv, env_config=asdict(config.rules(players)))
         .env_runners(
             num_env_runners=config.num_env_runners,
             num_envs_per_env_runner=games,

@@ -25,15 +25,17 @@ from typing import Any
 import filelock
 
 from agents.arena.plots import evaluations_of
-from agents.ppo.agent import WEIGHTS_FILE, PPOAgent, read_metadata, versions
+from agents.ppo.agent import WEIGHTS_FILE, PPOAgent, read_metadata, rules_of, versions
 from agents.ppo.options import Config, RunError
-from alles_kaese_env import Variant
 from alles_kaese_env.command_line import provenance
 from alles_kaese_env.files import replacing
 
 CLONE = Path(__file__).resolve().parents[2]
 LIBRARIES = ("numpy", "numba", "gymnasium", "torch", "stable-baselines3", "sb3-contrib", "ray")
-EVALUATION_FIELDS = ("step", "seconds", "num_players", "against", "games", "share", "low", "high")
+EVALUATION_FIELDS = (
+    *("step", "seconds", "num_players", "against", "games", "share", "low", "high"),
+    "exploitability",
+)
 
 
 class RunDirectory:
@@ -46,8 +48,8 @@ class RunDirectory:
         policy: ``policy.npz``, with ``policy.json``: what `agents.ppo.agent.PPOAgent` loads.
         best: ``best.npz``, with ``best.json``: the policy of the best evaluation.
         pool: directory of past policies.
-        evaluations: ``evaluations.csv``: win shares during training.
-        report: ``report.json``: win shares at the end.
+        evaluations: ``evaluations.csv``: win shares and exploitability during training.
+        report: ``report.json``: win shares and exploitability at the end.
         curves: ``curves.png``: the evaluations as curves.
 
     Beside them are the logs of the training backend, and ``.lock`` while a run is at work.
@@ -193,10 +195,9 @@ class RunDirectory:
     def _metadata(self, steps: int) -> dict[str, Any]:
         """What weights after so many steps carry along: rules, options, command, libraries."""
         config = self._read_config()
-        variant = asdict(Variant())
-        del variant["num_players"]  # stands in the options
+        rules = rules_of(Config.from_json(config["options"]).variant)
         names = ("options", "command", "version", "commit", "libraries")
-        return {"steps": steps, "variant": variant, **{name: config.get(name) for name in names}}
+        return {"steps": steps, "variant": rules, **{name: config.get(name) for name in names}}
 
     # --- Checkpoints and policies --------------------------------------------------------------
 
@@ -268,9 +269,12 @@ class RunDirectory:
             writer.writeheader()
             writer.writerows(rows)
 
-    def write_report(self, pairs: Sequence[dict[str, Any]]) -> None:
-        """Keep the figures of the end."""
-        _write_json(self.report, {**provenance(), "pairs": pairs})
+    def write_report(
+        self, pairs: Sequence[dict[str, Any]], exploitability: dict[str, float]
+    ) -> None:
+        """Keep the figures of the end; exploitability by mode, nothing where it is unknown."""
+        figures = {"exploitability": exploitability} if exploitability else {}
+        _write_json(self.report, {**provenance(), "pairs": pairs, **figures})
 
 
 def _new_directory(config: Config) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ def games_of(config: Config) -> JoinedVecEnv:
     counts = config.num_players
     numbers = [len(part) for part in np.array_split(np.arange(config.num_envs), len(counts))]
     parts = [
-        AllesKaeseVecEnv(number, count, reward=config.reward)
+        AllesKaeseVecEnv(number, reward=config.reward, **asdict(config.rules(count)))
         for number, count in zip(numbers, counts, strict=True)
     ]
     games = JoinedVecEnv(parts)
@@ -49,7 +50,10 @@ class SelfPlay(BaseCallback):
         self._venv = games
         self._pool = pool
         self._rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2,)))
-        self._fixed = None if opponents in ("self", "pool") else agents.make(opponents)
+        kinds = {batch.batch.variant for batch in games.batches}
+        self._rules = kinds.pop() if len(kinds) == 1 else None  # None: the default ones
+        is_fixed = opponents not in ("self", "pool")
+        self._fixed = agents.make(opponents, self._rules) if is_fixed else None
         self._past: dict[Path, PPOAgent] = {}
         self._next_snapshot = 0
 
@@ -81,7 +85,7 @@ class SelfPlay(BaseCallback):
             shares["present"] += shares.pop("past")
         weights = [shares["present"], shares["reference"]]
         weights += [shares["past"] / len(self._past)] * len(self._past) if self._past else []
-        return [present, agents.make("reference"), *self._past.values()], weights
+        return [present, agents.make("reference", self._rules), *self._past.values()], weights
 
     def _load_pool(self) -> None:
         """The pool of the checkpoint that the run goes on from; later snapshots are left over."""

@@ -84,16 +84,28 @@ class Training:
 
     def evaluate(self) -> dict[str, float]:
         """Measure the policy, once after so many steps; returns the figures by name."""
-        return self._evaluator.evaluate(self._learner.network(), self._learner.steps())
+        return self._evaluator.evaluate(*self._policy()) | self._exploit()
+
+    def _policy(self) -> tuple[PolicyNetwork, int]:
+        return self._learner.network(), self._learner.steps()
+
+    def _exploit(self) -> dict[str, float]:
+        """Measure the exploitability, once after so many steps, if that is asked for."""
+        asked = self._config.exploitability_every
+        return self._evaluator.exploit(*self._policy()) if asked else {}
 
     def between_rollouts(self, is_end: bool = False) -> dict[str, float]:
         """Save and evaluate if it is time or the end; returns the figures of the evaluation."""
         self.learned = self._learner.steps()
-        if not is_end and self.learned < self._next:
-            return {}
+        is_time, is_time_to_exploit = (is_end or self.learned >= steps for steps in self._next)
+        figures: dict[str, float] = {}
+        if is_time:
+            self.save()
+            figures |= self._evaluator.evaluate(*self._policy())
+        if is_time_to_exploit:
+            figures |= self._exploit()
         self._mark()
-        self.save()
-        return self.evaluate()
+        return figures
 
     def show_progress(self) -> None:
         """Show how far the run is, and warn once if it has become slow."""
@@ -104,7 +116,8 @@ class Training:
             print(warning, flush=True)
 
     def _mark(self) -> None:
-        """The next evaluation is at the next multiple of the interval."""
-        every = self._config.evaluation_interval
+        """The next evaluation and the next exploitability are at the next multiples."""
         self.learned = self._learner.steps()
-        self._next = (self.learned // every + 1) * every
+        config = self._config
+        every = config.evaluation_interval, config.exploitability_every or config.total_steps
+        self._next = [(self.learned // interval + 1) * interval for interval in every]

@@ -1,7 +1,7 @@
 """Solve small variants for two players, and measure how far agents are from equilibrium there.
 
 Example:
-    python -m agents.solve random reference --traps 1,1 --copies 3,3 --row-size 2
+    python -m agents.solve random reference --variant 50k
 
 What was found stands in ``docs/solved.md``.
 """
@@ -16,14 +16,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import agents
-from agents.solve.sequence_form import SEATS
+from agents.solve.responses import GROUPS
 from agents.solve.solution import Solution, solve
 from agents.solve.subgames import Report, check
 from alles_kaese_env import Variant
-from alles_kaese_env.command_line import INTERRUPTED, Parser, progress
+from alles_kaese_env.command_line import INTERRUPTED, Parser, add_variant, progress, variant_of
 from alles_kaese_env.files import checked_output
 from alles_kaese_env.seeding import as_seed
-from alles_kaese_env.variant import BURN_RULES, whole_number
+from alles_kaese_env.variant import whole_number
+
+DEFAULT = "98k"  # the variant
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,17 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = list(dict.fromkeys(options.agents))
     started = time.monotonic()
     try:
-        variant = Variant(
-            num_players=options.num_players,
-            traps=options.traps,
-            copies=options.copies,
-            row_size=options.row_size,
-            trap_limit=options.trap_limit,
-            burn=options.burn,
-        )
+        variant = variant_of(options, DEFAULT)
         check(variant)
         whole_number("--threads", options.threads, 1, 1024)
-        whole_number("--draws", options.draws, 1, 10**6)
+        whole_number("--draws", options.draws, GROUPS, 10**6)
         if not options.gap > 0:
             raise ValueError(f"--gap is {options.gap}; allowed: a number above 0")
         if options.save:
@@ -75,36 +70,22 @@ def build_parser() -> argparse.ArgumentParser:
         prog="python -m agents.solve",
         description="Solve a small variant for two players, and measure how far agents are from "
         "equilibrium on it.",
-        epilog="example: python -m agents.solve random reference --traps 1,1 --copies 3,3 "
-        "--row-size 2 --trap-limit 2",
+        epilog="example: python -m agents.solve random reference --variant 98k --row-size 3",
     )
     add = parser.add_argument
     add("agents", nargs="*", metavar="AGENT", help=agents.names())
-    add("--num-players", type=int, default=SEATS, metavar="2")
-    add("--traps", type=numbers, default=(1, 1), help="by hole count (1,1)")
-    add("--copies", type=numbers, default=(3, 3), help="cards by hole count (3,3)")
-    add("--row-size", type=int, default=2)
-    add("--trap-limit", type=int, default=2)
-    add("--burn", default="peek", choices=BURN_RULES)
     add("--gap", type=float, default=1e-4, help="the NashConv to reach (%(default)s)")
     add("--threads", type=int, default=1, help="in parallel (1)")
     add(
         "--draws",
         type=int,
         default=32,
-        help="of a stochastic agent at each information set (%(default)s)",
+        help="of an agent without known probabilities at each information set (%(default)s)",
     )
     add("--seed", type=int, default=0, help="random seed of such agents (0)")
     add("--save", type=Path, metavar="FILE", help="store what is solved, and go on from it")
+    add_variant(parser, DEFAULT)
     return parser
-
-
-def numbers(text: str) -> tuple[int, ...]:
-    """A type of `argparse`: whole numbers with commas between them."""
-    words = text.split(",")
-    if not all(word.isdecimal() for word in words):
-        raise argparse.ArgumentTypeError(f"{text!r}; allowed: whole numbers such as 1,1")
-    return tuple(map(int, words))
 
 
 @contextmanager
@@ -134,9 +115,12 @@ def print_solution(solution: Solution, variant: Variant, seconds: float) -> None
     print(f"NashConv of the solution: {solution.gap:.2g}")
     if solution.exploited:
         width = max(10, *(len(name) + 2 for name in solution.exploited))
-        print(f"\n{'agent':<{width}}{'exploitability':>14}{'in seat 0':>12}{'in seat 1':>12}")
-    for name, losses in solution.exploited.items():
-        print(f"{name:<{width}}{sum(losses) / 2:>14.4f}{losses[0]:>12.4f}{losses[1]:>12.4f}")
+        heads = f"{'exploitability':>14}{'in seat 0':>12}{'in seat 1':>12}"
+        print(f"\n{'agent':<{width}}{heads}  95 % interval")
+    for name, one in solution.exploited.items():
+        losses = one.responses[1] + solution.value, one.responses[0] - solution.value
+        interval = "exact" if one.low == one.high else f"{one.low:.4f} to {one.high:.4f}"
+        print(f"{name:<{width}}{one.value:>14.4f}{losses[0]:>12.4f}{losses[1]:>12.4f}  {interval}")
 
 
 if __name__ == "__main__":

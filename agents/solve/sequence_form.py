@@ -239,6 +239,48 @@ def exploit_subgames(which, forms, starts, strategy, best):
 
 
 @jit
+def respond_held_out(forms, start, end, seat, plans, values):
+    """What the best response of a seat to the first of two plans gets against each of them.
+
+    ``plans`` (2, sequences of the other seat); ``values`` (2, subgames) are those of later
+    subgames against the first and against the second.
+    """
+    gradients = np.zeros((2, end[SEQUENCES + seat] - start[SEQUENCES + seat]))
+    worth = np.zeros(end[LEAVES] - start[LEAVES])
+    for k in range(2):
+        write_worth(forms, start, end, seat, values[k], worth)
+        write_gradient(forms, start, seat, worth, plans[k], gradients[k])
+    parents, firsts, sizes = part_of(forms, start, end, seat)
+    for k in range(len(parents) - 1, -1, -1):
+        best = firsts[k]
+        for sequence in range(firsts[k] + 1, firsts[k] + sizes[k]):
+            if gradients[0, sequence] > gradients[0, best]:
+                best = sequence
+        gradients[:, parents[k]] += gradients[:, best]
+    return gradients[0, 0], gradients[1, 0]
+
+
+@jit
+def exploit_held_out(which, forms, starts, strategies, best):
+    """As `exploit_subgames`, and what these responses get against another strategy.
+
+    ``strategies`` (2, 2, sequences) are the one that they respond to and the other;
+    ``best`` (2, 2, subgames) is what they get against each, by seat.
+    """
+    for k in range(len(which)):
+        start, end = starts[k], starts[k + 1]
+        for seat in range(SEATS):
+            other = 1 - seat
+            low, high = start[SEQUENCES + other], end[SEQUENCES + other]
+            plans = np.zeros((2, high - low))
+            for one in range(2):
+                sets = part_of(forms, start, end, other)
+                write_plan(sets, strategies[one, other, low:high], plans[one])
+            gains = respond_held_out(forms, start, end, seat, plans, best[:, seat])
+            best[0, seat, which[k]], best[1, seat, which[k]] = gains
+
+
+@jit
 def count_states(which, forms, starts, states):
     """Write how many states the uncut tree has from the beginning of each subgame on."""
     for k in range(len(which)):

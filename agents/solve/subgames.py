@@ -337,10 +337,17 @@ def write_subgames(which, rules, roots, written, walk):
 
 
 @jit
-def inform_movers(games, rules, masks, views):
-    """What the seat to move of each game sees and may do."""
+def inform_movers(games, rules, masks, views, words, codes):
+    """What the seat to move of each game sees and may do, and a hash of what it sees.
+
+    ``words`` (B, 253) uint32 are the observations that ``views`` write.
+    """
     for i in range(len(games)):
         inform(games[i], rules, np.int64(games[i].seat), masks[i], views[i])
+        code = np.uint64(1)
+        for word in words[i]:
+            code = mixed(code, word)
+        codes[i] = code
 
 
 # --- All of them ----------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from agents.arena import __main__ as command
 from agents.arena import matches as arena
 from agents.arena.matches import win_share
 from agents.ppo.agent import PPOAgent
-from alles_kaese_env import RULES_VERSION, GameBatch, __version__
+from alles_kaese_env import RULES_VERSION, GameBatch, Variant, __version__
 
 COMMAND = "python -m agents.arena"
 
@@ -399,9 +399,36 @@ def test_bad_command_in_a_process():
     assert_one_line_of_error(errors, COMMAND, "nonsense", agents.names())
     assert (
         agents.names()
-        == "random, greedy, reference, heuristic, search:BUDGET, ppo[:RUN[,sample]], "
+        == "random, greedy, reference, heuristic, search:BUDGET, ppo[:RUN[,sample][,any-rules]], "
         "MODULE:NAME[:ARGUMENT]"
     )
+
+
+# --- Other rules ---------------------------------------------------------------------------------
+
+
+def test_games_are_played_by_the_rules_that_are_asked_for():
+    variant = Variant.named("98k", num_players=3)
+    score = win_share(Taker(), agents.make("reference", variant), variant=variant, games=300)
+    assert len(score.per_seat) == 3
+    assert score.turns <= 4  # a reserve of four cards
+    ((*_, played),) = arena.all_pairs(["random"], variant, 300, 0)
+    random = agents.make("random")
+    assert played == win_share(random, random, variant=variant, games=300)
+
+
+def test_the_command_takes_rules_and_keeps_them(tmp_path, capsys):
+    file = tmp_path / "pairs.json"
+    rules = ["--variant", "98k", "--trap-limit", "1"]
+    arguments = ["random", "reference", "--games", "100", "--json", str(file)]
+    assert command.main([*arguments, *rules]) == 0
+    data = json.loads(file.read_text())
+    assert data["command"].endswith("--seed 0 --variant 50k")  # the name of these rules
+    assert data["pairs"][0]["turns"] <= 4
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        command.main(["random", "ppo", *rules])
+    assert_one_line_of_error(capsys.readouterr().err, COMMAND, "was trained with", "any-rules")
 
 
 # --- Outputs -----------------------------------------------------------------------------------

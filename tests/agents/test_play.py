@@ -18,6 +18,7 @@ from agents import watch
 from agents.play import __main__ as play
 from agents.play.session import PlaySession
 from agents.play.table import YOU, Table
+from alles_kaese_env import Variant
 from alles_kaese_env.actions import decode_action
 from alles_kaese_env.core.records import DISCARD, PEEK, TAKE, TRAP, UNSEEN
 from alles_kaese_env.replay import ALL, load, save
@@ -211,8 +212,8 @@ def test_illegal_keys_are_answered():
 
 def test_a_hint_is_what_search_would_do(monkeypatch):
     class Last:
-        def __init__(self, playouts):
-            self.playouts = playouts
+        def __init__(self, playouts, variant):
+            assert variant == Variant.named("98k")
 
         def act(self, observations, masks, rng):
             return np.flatnonzero(masks[0])[-1:]
@@ -230,7 +231,7 @@ def test_a_hint_is_what_search_would_do(monkeypatch):
         assert game.action == np.flatnonzero(game.table.mask)[-1]
         assert "hint: " in shown(pilot, "prompt")
 
-    in_terminal(Table([YOU, "heuristic"], seed=3), drive)
+    in_terminal(Table([YOU, "heuristic"], seed=3, variant=Variant.named("98k")), drive)
 
 
 # --- The window, by posted events ----------------------------------------------------------------
@@ -359,6 +360,8 @@ def test_no_encoding_of_a_terminal_stops_the_viewer(encoding, tmp_path, monkeypa
         ("play", ["--save", "no/such/place.json"], ["--save is no/such/place.json"]),
         ("play", [], ["no terminal"]),
         ("watch", ["random"], ["number of players is 1"]),
+        ("watch", ["random", "random", "--variant", "98k", "--row-size", "6"], ["row_size is 6"]),
+        ("watch", ["ppo", "random", "--variant", "98k"], ["ppo.npz was trained with"]),
         ("watch", ["you", "random"], ["agents.play"]),
         ("watch", [], ["AGENT"]),
     ],

@@ -19,7 +19,8 @@ def evaluations(shares, players=2):
             zip(
                 EVALUATION_FIELDS,
                 map(
-                    str, (1000 * k, 1.0, players, "reference", 100, share, share - 0.1, share + 0.1)
+                    str,
+                    (1000 * k, 1.0, players, "reference", 100, share, share - 0.1, share + 0.1, ""),
                 ),
                 strict=True,
             )
@@ -92,3 +93,12 @@ def test_wrong_use_ends_with_one_line(arguments, line, tmp_path, monkeypatch, ca
     assert errors.count("\n") == 1
     assert re.search(re.escape(line), errors)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_exploitability_has_an_axis_of_its_own(tmp_path):
+    rows = evaluations([0.3, 0.4])
+    rows += [row | {"against": plots.BEST_RESPONSE, "exploitability": "0.1"} for row in rows]
+    plots.learning_curves([rows], tmp_path / "curves.svg")
+    text = (tmp_path / "curves.svg").read_text()
+    assert text.count("<!-- exploitability -->") == 2  # at the axis and in the legend
+    assert "<!-- 2 players against best response -->" not in text

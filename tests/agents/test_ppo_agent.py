@@ -220,6 +220,19 @@ def test_sampled_moves_follow_the_masked_softmax(number_legal):
         assert chi_square(counts[which], uniform) > limit  # the test can tell
 
 
+@pytest.mark.parametrize("is_greedy", [True, False], ids=["greedy", "sampled"])
+def test_probabilities_are_those_of_its_moves(is_greedy):
+    observations, masks = positions(50)
+    agent = PPOAgent(random_network(), is_greedy)
+    chances = agent.probabilities(observations, masks)
+    weights = np.exp(random_network().logits(observations).astype(float)) * masks
+    if is_greedy:
+        weights = np.eye(18)[agent.act(observations, masks, None)]
+    assert chances == pytest.approx(weights / weights.sum(axis=1, keepdims=True), abs=1e-6)
+    assert chances.dtype == np.float64
+    assert chances.sum(axis=1) == pytest.approx(1, abs=1e-12)
+
+
 def test_same_generator_same_moves():
     observations, masks = positions(100)
     agent = PPOAgent(random_network(), is_greedy=False)
@@ -258,7 +271,7 @@ def test_a_name_can_ask_for_sampled_actions(run):
     assert agents.make(f"ppo:{run}").is_greedy
     assert not agents.make(f"ppo:{run},sample").is_greedy
     assert not agents.make("ppo:,sample").is_greedy
-    assert "ppo[:RUN[,sample]]" in agents.names()
+    assert "ppo[:RUN[,sample][,any-rules]]" in agents.names()
 
 
 def test_metadata_say_what_the_weights_are_for(run):

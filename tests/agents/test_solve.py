@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
-from agent_tools import assert_one_line_of_error
+from agent_tools import ROOT, assert_one_line_of_error, random_network
 
 import agents
+from agents.ppo.agent import PPOAgent
+from agents.solve import exploitability, responses
 from agents.solve import solution as solver
 from agents.solve.__main__ import main
 from agents.solve.solution import solve
 from alles_kaese_env import NUM_ACTIONS, OBSERVATION, Variant
+from alles_kaese_env.variant import VARIANTS
 
 TINY = {"traps": (1, 1), "copies": (2, 2), "row_size": 2, "trap_limit": 1}
 # Small enough for a linear program, and both seats have something to hide.
 HIDDEN = {"traps": (0, 1), "copies": (2, 2), "row_size": 1, "trap_limit": 1}
-VARIANTS = {
+CASES = {
     "tiny": TINY,
     "hidden": HIDDEN,
     "burn turn": {**TINY, "burn": "turn", "traps": (1, 0)},
@@ -24,14 +29,7 @@ VARIANTS = {
 OPTIONS = ["--traps", "1,1", "--copies", "2,2", "--trap-limit", "1"]
 
 
-class Gambler:
-    """A legal action that the generator draws."""
-
-    def act(self, observations, masks, rng):
-        return (masks * rng.random(masks.shape)).argmax(axis=1)
-
-
-@pytest.fixture(params=VARIANTS.values(), ids=VARIANTS.keys())
+@pytest.fixture(params=CASES.values(), ids=CASES.keys())
 def variant(request):
     return Variant(**request.param)
 
@@ -120,26 +118,113 @@ def test_states_are_those_of_the_uncut_tree(variant, game):
     assert solve(variant).states == sum(1 for _ in walk(game.new_initial_state()))
 
 
-@pytest.mark.parametrize("name", ["random", "greedy", "reference", "heuristic"])
-def test_exploitability_is_that_of_openspiel(variant, game, name):
+def nash_conv(game, agent):
+    """OpenSpiel's, of what an agent says or, if it says nothing, does."""
     import pyspiel
 
-    agent = agents.make(name, variant)
-    solution = solve(variant, {name: agent}, gap=1e-6)
     table = {}
     for state, _ in walk(game.new_initial_state()):
         if state.current_player() >= 0:
             legal = state.legal_actions()
-            chances = [1 / len(legal)] * len(legal)
-            if name != "random":
-                mask = np.isin(np.arange(NUM_ACTIONS), legal)[None]
-                seen = np.array([state.observation_tensor()], np.float32)
+            mask = np.isin(np.arange(NUM_ACTIONS), legal)[None]
+            seen = np.array([state.observation_tensor()], np.float32)
+            if hasattr(agent, "probabilities"):
+                chances = agent.probabilities(seen, mask)[0, legal].tolist()
+            else:
                 chosen = agent.act(seen, mask, np.random.default_rng(0))[0]
                 chances = [float(action == chosen) for action in legal]
             known = state.information_state_string()
             table[known] = list(zip(legal, chances, strict=True))
-    nash_conv = pyspiel.nash_conv(game, pyspiel.TabularPolicy(table))
-    assert sum(solution.exploited[name]) == pytest.approx(nash_conv, abs=1e-9)
+    return pyspiel.nash_conv(game, pyspiel.TabularPolicy(table))
+
+
+AGENTS = {name: partial(agents.make, name) for name in ("random", "greedy", "heuristic")}
+AGENTS["network, sampled"] = lambda variant: PPOAgent(random_network(), is_greedy=False)
+AGENTS["network, greedy"] = lambda variant: PPOAgent(random_network())
+
+
+@pytest.mark.parametrize("make", AGENTS.values(), ids=AGENTS.keys())
+def test_exploitability_is_that_of_openspiel(variant, game, make):
+    agent = make(variant)
+    measured = exploitability(agent, variant)
+    # A batch of other size rounds the products of a network in another way.
+    assert 2 * measured.value == pytest.approx(nash_conv(game, agent), abs=1e-7)
+    assert sum(measured.responses) == pytest.approx(2 * measured.value)
+    assert measured.low == measured.high == measured.value
+    assert solve(variant, {"a": agent}).exploited["a"] == measured
+
+
+# --- Agents that play at random -------------------------------------------------------------------
+
+
+class Gambler:
+    """A legal action that the generator draws; nobody knows how."""
+
+    def act(self, observations, masks, rng):
+        return (masks * rng.random(masks.shape)).argmax(axis=1)
+
+
+SMALL = Variant(**TINY | {"copies": (3, 3)})
+
+
+def test_an_interval_holds_what_is_exact():
+    """In 39 of 40 seeds at least: one end is of responses that get less, the other of more."""
+    exact = exploitability(agents.make("random"), SMALL).value
+    measured = [exploitability(Gambler(), SMALL, draws=8, seed=seed) for seed in range(40)]
+    assert sum(one.low <= exact <= one.high for one in measured) >= 39
+    assert all(one.low < one.value < one.high for one in measured)
+    assert np.mean([one.value for one in measured]) == pytest.approx(exact, abs=0.01)
+
+
+def test_more_draws_make_the_interval_narrower():
+    few, many = (exploitability(Gambler(), SMALL, draws=draws) for draws in (8, 256))
+    assert many.high - many.low < (few.high - few.low) / 2
+
+
+def test_what_is_measured_of_an_agent_does_not_depend_on_the_others():
+    variant = Variant(**TINY)
+    reference = agents.make("reference", variant)
+    one = solve(variant, {"a": Gambler(), "b": reference}, draws=8).exploited
+    other = solve(variant, {"b": reference, "a": Gambler()}, draws=8).exploited
+    assert one == other
+    assert one["a"] != solve(variant, {"c": Gambler()}, draws=8).exploited["c"]
+    assert one["a"] != solve(variant, {"a": Gambler()}, draws=8, seed=1).exploited["a"]
+
+
+def test_a_gambler_that_says_the_same_twice_is_asked_on():
+    """In small parts that happens; the generator tells it from an agent that draws nothing."""
+
+    class Rarely:
+        asked = 0
+
+        def act(self, observations, masks, rng):
+            Rarely.asked += 1
+            last = NUM_ACTIONS - 1 - masks[:, ::-1].argmax(axis=1)
+            return np.where(rng.random(len(masks)) < 1e-9, last, masks.argmax(axis=1))
+
+    exploitability(Rarely(), Variant(**TINY), draws=8)
+    assert Rarely.asked % 8 == 0
+
+
+WRONG = {
+    "shape": (lambda masks: masks[:, :17].astype(float), "shape"),
+    "illegal": (lambda masks: np.full(masks.shape, 1 / NUM_ACTIONS), "0 for the others"),
+    "sum": (lambda masks: masks.astype(float), "1 together"),
+    "negative": (lambda masks: np.where(masks, 2.0, 0) - np.eye(18)[masks.argmax(1)], "0 or more"),
+    "nan": (lambda masks: np.where(masks, np.nan, 0.0), "nan"),
+}
+
+
+@pytest.mark.parametrize(("wrong", "words"), WRONG.values(), ids=WRONG.keys())
+def test_wrong_probabilities_are_refused(wrong, words):
+    class Wrong(Gambler):
+        def probabilities(self, observations, masks):
+            return wrong(masks)
+
+    with pytest.raises(ValueError, match=r"probabilities.*allowed") as raised:
+        exploitability(Wrong(), Variant(**TINY))
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 # --- By itself ------------------------------------------------------------------------------------
@@ -153,7 +238,8 @@ def test_a_game_that_one_take_decides():
     solution = solve(variant, {"random": agents.make("random")}, gap=1e-9)
     assert solution.value == pytest.approx(0.5, abs=1e-9)
     # Random discards in half of the matches, and seat 1 has no turn.
-    assert solution.exploited["random"] == pytest.approx((0.25, 0.0), abs=1e-9)
+    first, second = solution.exploited["random"].responses
+    assert (second + 0.5, first - 0.5) == pytest.approx((0.25, 0.0), abs=1e-9)
 
 
 def test_threads_and_parts_change_nothing(monkeypatch):
@@ -161,22 +247,8 @@ def test_threads_and_parts_change_nothing(monkeypatch):
     table = {name: agents.make(name, variant) for name in ("reference", "random")}
     one = solve(variant, table)
     monkeypatch.setattr(solver, "LEAVES_AT_ONCE", 100)
-    monkeypatch.setattr(solver, "SETS_AT_ONCE", 7)
+    monkeypatch.setattr(responses, "SETS_AT_ONCE", 7)
     assert solve(variant, table, threads=3) == one
-
-
-def test_an_agent_that_plays_at_random_is_asked_often():
-    solution = solve(Variant(**TINY), {"a": Gambler(), "random": agents.make("random")}, draws=4000)
-    assert solution.exploited["a"] == pytest.approx(solution.exploited["random"], abs=0.02)
-
-
-def test_what_is_measured_of_an_agent_does_not_depend_on_the_others():
-    variant = Variant(**TINY)
-    reference = agents.make("reference", variant)
-    one = solve(variant, {"a": Gambler(), "b": reference}, draws=5).exploited
-    other = solve(variant, {"b": reference, "a": Gambler()}, draws=5).exploited
-    assert one == other
-    assert one["a"] != solve(variant, {"c": Gambler()}, draws=5).exploited["c"]
 
 
 def test_agents_see_observations_of_the_variant():
@@ -196,6 +268,38 @@ def test_agents_see_observations_of_the_variant():
         in_row = np.bincount(facts["row"], minlength=7)[1:]
         on_top = np.arange(1, 7) == facts["top"]
         assert (facts["gone"] + in_row + on_top <= [2, 2, 0, 0, 0, 0]).all()
+
+
+# --- The named variants ---------------------------------------------------------------------------
+
+
+def solved_page():
+    """The rows of the table in ``docs/solved.md``, by name: cells by head."""
+    lines = (ROOT / "docs" / "solved.md").read_text().splitlines()
+    heads, *rows = [line.strip("| ").split("|") for line in lines if line.startswith("| ")]
+    cells = [[cell.strip() for cell in row] for row in (heads, *rows)]
+    return {row[0].strip("`"): dict(zip(cells[0], row, strict=False)) for row in cells[1:]}
+
+
+def test_the_page_has_every_named_variant():
+    page = solved_page()
+    assert ["full", *page] == list(VARIANTS)
+    for name, row in page.items():
+        one = VARIANTS[name]
+        traps, copies = (",".join(map(str, field)) for field in (one.traps, one.copies))
+        words = f"{traps} of {copies}, row {one.row_size}, limit {one.trap_limit}"
+        assert row["traps, copies, row, limit"] == words
+
+
+@pytest.mark.parametrize("name", ["477", "50k", "98k", "283k"])
+def test_the_page_is_right(name):
+    row, variant = solved_page()[name], Variant.named(name)
+    names = ["random", "greedy", "reference", "heuristic"]
+    solution = solve(variant, {name: agents.make(name, variant) for name in names})
+    assert f"{solution.states:,}" == row["states"]
+    assert solution.value == pytest.approx(float(row["value of seat 0"]), abs=1e-4)
+    for agent in names:
+        assert solution.exploited[agent].value == pytest.approx(float(row[agent]), abs=6e-5)
 
 
 # --- Files and the command ------------------------------------------------------------------------
@@ -242,6 +346,13 @@ def test_a_file_of_another_task_is_refused(tmp_path):
     file.write_text("nonsense")
     with pytest.raises(ValueError, match=r"solved\.npz is no file of agents\.solve"):
         solve(Variant(**TINY), file=file)
+
+
+def test_the_command_takes_a_name(capsys):
+    assert main(["random", "--variant", "477", "--burn", "turn"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == str(Variant.named("477", burn="turn"))
+    assert lines[-1].endswith("exact")
 
 
 def test_command(capsys):

@@ -35,11 +35,13 @@ from agents.ppo import command, evaluation, run_directory, sb3, self_play, train
 from agents.ppo.agent import PPOAgent
 from agents.ppo.options import Config
 from agents.ppo.run_directory import RunDirectory
+from agents.solve import exploitability
 from alles_kaese_env import (
     OBSERVATION,
     OBSERVATION_VERSION,
     RULES_VERSION,
     GameBatch,
+    Variant,
     command_line,
 )
 from alles_kaese_env.command_line import provenance
@@ -176,6 +178,68 @@ def log_probs_of(model, buffer):
     return log_probs.numpy().reshape(buffer["log_probs"].shape)
 
 
+# --- Other rules ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("opponents", ["pool", "heuristic"])
+def test_a_run_learns_by_the_rules_that_it_is_given(tmp_path, capsys, opponents):
+    rules = ["--variant", "98k", "--trap-limit", "1"]
+    run = train(tmp_path / "run", *rules, "--opponents", opponents)
+    assert "reference --variant 50k" in capsys.readouterr().out
+    config = Config.from_json(json.loads((run / "config.json").read_text())["options"])
+    assert config.variant == Variant.named("50k")
+    assert json.loads((run / "policy.json").read_text())["variant"] == {
+        "traps": [1, 1], "copies": [3, 3], "row_size": 2, "trap_limit": 1, "burn": "peek",
+    }  # fmt: skip
+    assert agents.make(f"ppo:{run}", config.variant)
+    with pytest.raises(ValueError, match=r"was trained with .*allowed"):
+        agents.make(f"ppo:{run}")
+    pairs = json.loads((run / "report.json").read_text())["pairs"]
+    assert all(score["turns"] <= 4 for score in pairs)
+    assert resume(run, "--total-steps", 2 * ROLLOUT) == 0
+    capsys.readouterr()
+    assert_refused(capsys, ["--resume", run, "--row-size", "3"], "--variant cannot change")
+
+
+def test_exploitability_is_measured_while_a_run_learns(tmp_path):
+    every = ["--exploitability-every", str(2 * ROLLOUT), "--eval-every", str(3 * ROLLOUT)]
+    run = train(tmp_path / "run", "--variant", "50k", *every, steps=5 * ROLLOUT)
+    rows = [row for row in rows_of(run / "evaluations.csv") if row["exploitability"]]
+    assert [int(row["step"]) // ROLLOUT for row in rows] == [0, 2, 4, 5]
+    assert {row["against"] for row in rows} == {"best response"}
+    last = rows[-1]
+    variant = Variant.named("50k")
+    greedy, measured = (
+        exploitability(agents.make(f"ppo:{run}{mode}", variant), variant).value
+        for mode in ("", ",sample")
+    )
+    assert float(last["exploitability"]) == pytest.approx(measured, abs=1e-5)
+    assert float(last["share"]) == pytest.approx((1 - measured) / 2, abs=1e-5)
+    assert json.loads((run / "report.json").read_text())["exploitability"] == {
+        "greedy": pytest.approx(greedy, abs=1e-12),
+        "sampled": pytest.approx(measured, abs=1e-12),
+    }
+    logged = [row["evaluation/exploitability"] for row in rows_of(run / "progress.csv")]
+    assert float(logged[-1]) == pytest.approx(measured, abs=1e-5)
+    assert resume(run, "--total-steps", 7 * ROLLOUT) == 0
+    steps = [row["step"] for row in rows_of(run / "evaluations.csv") if row["exploitability"]]
+    assert [int(step) // ROLLOUT for step in steps] == [0, 2, 4, 5, 6, 7]
+
+
+def test_exploitability_needs_a_game_that_can_be_solved(capsys):
+    every = ["--exploitability-every", "1"]
+    assert_refused(capsys, every, "12 cards", "36", "--variant 17m")
+    rules = ["--variant", "17m", "--num-players", "3"]
+    assert_refused(capsys, [*every, *rules], "--exploitability-every: num_players is 3")
+    assert_refused(capsys, [*every, "--variant", "17m", "--burn", "never"], "burn is 'never'")
+
+
+def test_rules_that_do_not_go_together_are_refused(capsys):
+    assert_refused(capsys, ["--variant", "50k", "--row-size", "6"], "row_size is 6; allowed")
+    assert_refused(capsys, ["--burn", "turn", "--num-players", "2", "3"], "one number")
+    assert_refused(capsys, ["--burn", "turn", "--against", "ppo"], "was trained with burn peek")
+
+
 # --- A whole run -------------------------------------------------------------------------------
 
 
@@ -229,7 +293,7 @@ def test_the_configuration_is_kept(process_run):
         eval_games=EVALUATION_GAMES,
         report_games=REPORT_GAMES,
     )
-    assert data["options"] == {**asdict(expected), "num_players": [2]}
+    assert data["options"] == json.loads(json.dumps(asdict(expected)))
     arguments = ["train.py", "--algo", "ppo", *SMALL, "--total-steps", "600"]
     assert data["command"][1:] == [*arguments, "--seed", "3", "--out", str(run)]
     assert data["command"][0].startswith("python")

@@ -27,7 +27,7 @@ def decisions(variant, games=60):
 @pytest.mark.parametrize("name", NAMES)
 def test_moves_are_legal_by_all_rules(name, variant):
     observations, masks = decisions(variant)
-    agent = agents.make(name, variant)
+    agent = agents.make("ppo:,any-rules" if name == "ppo" else name, variant)
     moves = agent.act(observations, masks, np.random.default_rng(0))
     assert len(moves) > 0
     assert masks[np.arange(len(masks)), moves].all()
@@ -41,6 +41,19 @@ def test_an_agent_refuses_rules_that_it_was_not_told(name, fields):
     with pytest.raises(ValueError, match=r"observations\[\d+\] is of 2 .*allowed") as raised:
         agents.make(name).act(observations, masks, np.random.default_rng(0))
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("fields", OTHER_RULES, ids=str)
+def test_weights_of_other_rules_are_refused_unless_asked_for(fields):
+    variant = Variant(num_players=3, **fields)
+    (name,) = set(fields) - {"copies"} or {"copies"}
+    with pytest.raises(ValueError, match=rf"trained with .*{name}.*; allowed: ") as raised:
+        agents.make("ppo", variant)
+    assert "\n" not in str(raised.value)
+    assert not agents.make("ppo:,sample,any-rules", variant).is_greedy
+    assert agents.make("ppo", Variant(num_players=3)).is_greedy
+    with pytest.raises(ValueError, match="was trained with"):
+        gym.make("alles_kaese_env:AllesKaese-v0", opponents="ppo", **fields)
 
 
 @pytest.mark.parametrize("fields", OTHER_RULES, ids=str)

@@ -11,8 +11,10 @@ import pytest
 from builders import PLAYERS, all_variants, name_of, shuffled, stacked
 
 from alles_kaese_env import GameBatch, Variant, alles_kaese_v0
+from alles_kaese_env.command_line import Parser, add_variant, variant_of, variant_words
 from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv
 from alles_kaese_env.scripted import ScriptedDeal
+from alles_kaese_env.variant import VARIANTS
 
 NOT_WHOLE = [True, False, np.True_, 2.0, 2.5, "2", None, [2], float("nan"), np.float32(2)]
 
@@ -373,3 +375,25 @@ def test_every_variant_of_the_tests_has_its_deck():
             fronts = [is_trap for number, is_trap in deck if number == holes]
             assert len(fronts) == variant.copies[holes - 1]
             assert sum(fronts) == variant.traps[holes - 1]
+
+
+def test_a_variant_has_a_name():
+    assert Variant.named("full") == Variant()
+    assert Variant.named("50k").copies == (3, 3)
+    assert Variant.named("50k", num_players=4, burn="turn") == Variant(
+        4, traps=(1, 1), copies=(3, 3), row_size=2, trap_limit=1, burn="turn"
+    )
+    assert_refused("variant", "'51k'", "'50k'", lambda: Variant.named("51k"))
+    assert_refused("row_size", "9", "from 1 to 5", lambda: Variant.named("50k", row_size=9))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("fields", [{}, {"row_size": 1}, {"traps": (1, 2), "copies": (3, 4)}])
+def test_a_command_takes_rules_and_says_how_it_was_given_them(name, fields):
+    parser = Parser()
+    add_variant(parser, "50k")
+    variant = Variant.named(name, **fields)
+    words = variant_words(variant) or ["--variant", "full"]
+    assert variant_of(parser.parse_args(words), "50k") == variant
+    assert variant_of(parser.parse_args([]), "50k") == Variant.named("50k")
+    assert variant_of(parser.parse_args(words), num_players=5).num_players == 5
