@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -23,7 +22,7 @@ import agents
 from agents.arena import matches
 from agents.arena.plots import SUFFIXES, heat_map
 from alles_kaese_env import RULES_VERSION
-from alles_kaese_env.command_line import INTERRUPTED, Parser, progress, provenance
+from alles_kaese_env.command_line import INTERRUPTED, Parser, progress, provenance, usable_cores
 from alles_kaese_env.files import checked_output, replacing
 from alles_kaese_env.seeding import as_seed
 from alles_kaese_env.variant import whole_number
@@ -69,7 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--games", type=int, default=20_000, help="games of each pair (%(default)s)")
     add("--only", metavar="AGENT", help="play this agent's pairs alone")
     add("--seed", type=int, default=0, help="random seed (%(default)s)")
-    cores = os.cpu_count() or 1
+    cores = usable_cores()
     add("--processes", type=int, default=1, help=f"in parallel (1; cores here: {cores})")
     add("--json", type=Path, metavar="FILE", help="the pairs")
     add("--csv", type=Path, metavar="FILE", help="the pairs")

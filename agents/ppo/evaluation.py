@@ -16,6 +16,7 @@ from agents.arena.plots import evaluations_of, learning_curves
 from agents.ppo.agent import PolicyNetwork, PPOAgent
 from agents.ppo.options import Config
 from agents.ppo.run_directory import EVALUATION_FIELDS, RunDirectory
+from alles_kaese_env.command_line import usable_cores
 
 BASELINES = ("random", "reference")
 MODES = {"": True, ",sample": False}  # of the report: endings of the name, whether it is greedy
@@ -167,8 +168,8 @@ class Speed:
 
 def _likely_cause() -> str:
     """Why training may have become slow."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = usable_cores()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    if cores and load > cores:
+    if load > cores:
         return f"other processes want the cores (load {load:.1f} on {cores})"
     return "the cores are not overbooked; they may run slower, or the opponents may take longer"
