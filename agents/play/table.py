@@ -55,11 +55,6 @@ class Table:
         return self._batch.variant
 
     @property
-    def variant(self) -> Variant:
-        """The rules of the game."""
-        return self._batch.variant
-
-    @property
     def mover(self) -> int:
         """The seat to move."""
         return int(self._batch.seats[0])

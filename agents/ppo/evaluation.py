@@ -17,7 +17,7 @@ from agents.ppo.agent import PolicyNetwork, PPOAgent
 from agents.ppo.options import Config
 from agents.ppo.run_directory import EVALUATION_FIELDS, RunDirectory
 from agents.solve import exploitability
-from alles_kaese_env.command_line import variant_words
+from alles_kaese_env.command_line import usable_cores, variant_words
 
 BASELINES = ("random", "reference")
 MODES = {"": True, ",sample": False}  # of the report: endings of the name, whether it is greedy
@@ -196,8 +196,8 @@ class Speed:
 
 def _likely_cause() -> str:
     """Why training may have become slow."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = usable_cores()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    if cores and load > cores:
+    if load > cores:
         return f"other processes want the cores (load {load:.1f} on {cores})"
     return "the cores are not overbooked; they may run slower, or the opponents may take longer"

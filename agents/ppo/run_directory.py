@@ -187,6 +187,7 @@ class RunDirectory:
             **provenance(),
             "python": platform.python_version(),
             "processor": platform.processor() or platform.machine(),
+            "workers": config.number_of_workers,
             "libraries": {name: _version_of(name) for name in LIBRARIES},
             **versions(),
         }
