@@ -109,7 +109,7 @@ def measure_speed(config: Config) -> float:
     return self_play(config, config.num_envs * config.n_steps).steps_per_s
 
 
-def stock_model(num_players: int, opponents: Any = "random", seed: int = 0) -> MaskablePPO:
+def default_sb3_model(num_players: int, opponents: Any = "random", seed: int = 0) -> MaskablePPO:
     """Default hyperparameters on eight single games."""
     arguments: dict[str, Any] = {"num_players": num_players, "opponents": opponents}
     venv = DummyVecEnv([lambda: gymnasium.make("AllesKaese-v0", **arguments)] * 8)
@@ -119,7 +119,7 @@ def stock_model(num_players: int, opponents: Any = "random", seed: int = 0) -> M
 def default_sb3(num_players: int, threads: int, steps: int) -> Run:
     """Default SB3."""
     torch.set_num_threads(threads)
-    model = stock_model(num_players)
+    model = default_sb3_model(num_players)
     return measure("default SB3", model, model.get_env(), steps)
 
 
