@@ -25,7 +25,7 @@ import numpy.typing as npt
 import torch
 from sb3_contrib import MaskablePPO
 from stable_baselines3.common.callbacks import BaseCallback
-from training import measure_speed, stock_model
+from training import default_sb3_model, measure_speed
 
 import agents
 from agents.arena.matches import win_share
@@ -98,7 +98,7 @@ class Clock(BaseCallback):
 
 def usual_way(seed: int, num_players: int, clock: Clock) -> MaskablePPO:
     """Train with default hyperparameters on eight single games."""
-    model = stock_model(num_players, agents.make("reference"), seed)
+    model = default_sb3_model(num_players, agents.make("reference"), seed)
     model.learn(10**12, callback=clock)
     return model
 
@@ -155,7 +155,7 @@ def main() -> int:
         model: Any = way_of_train(config, longest, clock)
         found += strengths("train.py", model, seed, players, clock)
         clock = Clock(options.minutes)
-        found += strengths("stock", usual_way(seed, players, clock), seed, players, clock)
+        found += strengths("default SB3", usual_way(seed, players, clock), seed, players, clock)
     if options.json:
         options.json.write_text(json.dumps({"runs": [asdict(run) for run in found]}, indent=2))
     return 0

@@ -153,7 +153,7 @@ def measure_speed(config: Config) -> float:
     return self_play(config, config.num_envs * config.n_steps).steps_per_s
 
 
-def stock_model(num_players: int, opponents: Any = "random", seed: int = 0) -> MaskablePPO:
+def default_sb3_model(num_players: int, opponents: Any = "random", seed: int = 0) -> MaskablePPO:
     """Default hyperparameters on eight single games."""
     arguments: dict[str, Any] = {"num_players": num_players, "opponents": opponents}
     venv = DummyVecEnv([lambda: gymnasium.make("AllesKaese-v0", **arguments)] * 8)
@@ -163,7 +163,7 @@ def stock_model(num_players: int, opponents: Any = "random", seed: int = 0) -> M
 def default_sb3(num_players: int, steps: int, busy: int = 0) -> Run:
     """Default SB3, on one thread."""
     torch.set_num_threads(1)
-    model = stock_model(num_players)
+    model = default_sb3_model(num_players)
     venv = model.get_env()
     figures = measure(model, venv, model.n_steps * 8 + steps, [])
     return Run("default SB3, random", 8, 1, 1, busy, *figures)
@@ -242,11 +242,11 @@ def print_medians(runs: list[Run]) -> None:
     for run in runs:
         speeds[run.kind].append(run.steps_per_s)
     medians = {kind: statistics.median(each) for kind, each in speeds.items()}
-    first, stock = next(iter(medians)), [kind for kind in medians if kind.startswith("default")]
+    first, default = next(iter(medians)), [kind for kind in medians if kind.startswith("default")]
     print(f"\nMedians of {len(speeds[first])}; x: times the first line")
     for kind, median in medians.items():
         ratio = f"{median / medians[first]:5.2f} x"
-        ratio += f", {median / medians[stock[0]]:5.1f} x default SB3" if stock else ""
+        ratio += f", {median / medians[default[0]]:5.1f} x default SB3" if default else ""
         print(f"{median:>9,.0f} steps/s {ratio}  {kind}")
 
 

@@ -43,16 +43,21 @@ def leaderboard_page() -> str:
 
 LEADERBOARD = """# Leaderboard
 
-All agents against all others, every deal once from every seat and the same deals for all pairs.
-A share is the mean over games of 1/w for each of w winners, with its 95 % interval; a tie is not a
-win. With more than two players the agent of the row meets a table of the agent of the column.
-*Elo* is a Bradley-Terry strength from all pairs, `random` at 0: 100 points mean 64 % of the games
-between two. *Third traps* is the share of games that end by one (E1), *seats* the worst and the
-best seat, both against `reference` (of `reference` itself against `random`). *ms* is the time of a
-move with many games at once.
+All agents against all others. Every deal is played once from every seat, with the same deals for
+all pairs. With more than two players the agent of the row has one seat, and the agent of the
+column all others.
 
-This page is written by `python docs/generate.py` from `docs/leaderboard/*.json`, and those by the
-commands below.
+- **Against X**: the win share with its 95 % interval. A game counts 1/w for each of w winners, so
+  with n players 1/n is even.
+- **Elo**: Bradley-Terry strength from all pairs, `random` at 0. 100 points mean 64 % of the games
+  between two.
+- **Third traps**: the share of games against `reference` that end by a third trap (E1).
+- **Seats**: the win share in the worst and in the best seat, against `reference`. (In the row of
+  `reference`, these two are against `random`.)
+- **ms**: the time of a move, with many games at once.
+
+`python docs/generate.py` writes this page from `docs/leaderboard/*.json`, which the commands below
+write.
 """
 BASELINE = "reference"
 
@@ -145,9 +150,9 @@ def good_play_page() -> str:
 
 GOOD_PLAY = """# What good play is
 
-Measured answers, not advice. All agents were asked about the same {decisions} decisions, those of
-{games} games with {players} players in which `heuristic` plays all seats; a search about every
-so-many-th of them. This page is written by `python docs/generate.py` from what this leaves:
+These are measurements, not advice. All agents were asked about the same {decisions} decisions,
+those of {games} games with {players} players in which `heuristic` plays all seats. The search was
+asked about a sample of them. `python docs/generate.py` writes this page from the results of:
 
 ```
 {command}
@@ -155,8 +160,8 @@ so-many-th of them. This page is written by `python docs/generate.py` from what 
 
 ## How much is a peek worth?
 
-Win share against `reference` (20,000 games, 95 % interval), as the agent is; when it peeks at a
-card drawn at random; and when it forgets which cards of the row it peeked at, though it still
+Win share against `reference` (20,000 games, 95 % interval; 0.5 is even): of the agent as it is,
+when it peeks at random cards, and when it forgets which cards of the row it peeked at but still
 counts what it has seen.
 
 {worth}
@@ -170,8 +175,8 @@ How often a matching card is taken, by the least probability of a trap among the
 
 ![How often a card is taken by its probability of a trap](good_play/take.svg)
 
-With two traps the next one loses the game (E1). How often a card that may be a trap is taken then,
-by whether the mover is behind, level or ahead of the best opponent in points:
+With two traps, the next one loses the game (E1). How often a card that may be a trap is taken
+then, by whether the seat is behind, level with or ahead of the best opponent in points:
 
 {two_traps}
 
@@ -179,20 +184,20 @@ by whether the mover is behind, level or ahead of the best opponent in points:
 
 ![What is peeked at, by holes](good_play/peeks.svg)
 
-Cards with many holes score more and are traps more often. Bars in grey show what cards with an
-unknown front there are to choose from.
+Cards with many holes score more and are traps more often. Grey bars show the cards with an unknown
+front that there were to choose from.
 
 ## What an opponent's peek tells
 
-Cards in the row that an opponent has peeked at and the mover has not, by holes: how many of them
-are traps, and how many should be by the mover's own count of the cards (I4). What the opponent did
-since then would show as a difference.
+Cards in the row that an opponent has peeked at and the seat to move has not, by holes: how many of
+them are traps, and how many should be by what the seat to move knows (I4). If leaving a card told
+something, the two would differ.
 
 {peeked}
 
-So who sees that a card still lies there after another has looked at it learns next to nothing. (A
-match with a known card ends with that card taken or discarded, so what is left was hardly ever
-passed over.)
+So it tells next to nothing that a card still lies in the row after an opponent has peeked at it.
+(When it matches, it is usually taken or discarded, so a card that still lies there was hardly
+ever passed over.)
 
 ## Is it good to start?
 
@@ -238,10 +243,10 @@ def options_page() -> str:
         rows.append([flags, f"`{as_text(default)}`", allowed, f"{only}{about.meaning}{resume}"])
     return f"""# Training options
 
-What `python train.py --algo ppo` takes beside `--out DIRECTORY`, the directory of the new run
-(otherwise `runs/ppo-...`), and `--resume RUN`, which continues a run.
+The options of `python train.py --algo ppo`. In addition, `--out DIRECTORY` names the directory of
+a new run (`runs/ppo-...` by default), and `--resume RUN` continues a run.
 
-This page is written by `python docs/generate.py`.
+`python docs/generate.py` writes this page.
 
 {table(["option", "default", "allowed", "meaning"], rows)}
 """

@@ -205,7 +205,7 @@ def handed_in_the_arena(batches):
     return agent.handed, batches[0]
 
 
-def handed_by_the_gymnasium_face(_):
+def handed_by_the_gymnasium_api(_):
     agent = Curious()
     env = AllesKaeseEnv(num_players=3, opponents=agent)
     _, info = env.reset(seed=0)
@@ -228,7 +228,7 @@ def handed_in_training(_):
 
 
 @pytest.mark.parametrize(
-    "play", [handed_in_the_arena, handed_by_the_gymnasium_face, handed_in_training]
+    "play", [handed_in_the_arena, handed_by_the_gymnasium_api, handed_in_training]
 )
 def test_no_way_from_an_observation_to_a_game(batches, play):
     handed, batch = play(batches)

@@ -42,7 +42,7 @@ def action_by_the_rule_book(game):
 
 
 def random_positions(players, seed):
-    """Every position of some random games: the reference game, and what the engine tells."""
+    """Every position of some random games: the reference game, and what the core tells."""
     rng = np.random.default_rng(seed)
     variant = Variant(num_players=players)
     for _ in range(GAMES):

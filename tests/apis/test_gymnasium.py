@@ -575,7 +575,7 @@ def test_a_script_holds_for_one_game():
 
 @pytest.mark.parametrize("reward", ["win", "shaped"])
 @pytest.mark.parametrize(("players", "seat"), SEATS_AT_TABLE)
-def test_rewards_sum_to_the_payoff_of_the_engine(players, seat, reward):
+def test_rewards_sum_to_the_payoff_of_the_core(players, seat, reward):
     env = AllesKaeseEnv(players, seat=seat, reward=reward, on_illegal="raise")
     batch = GameBatch(1, Variant(players))  # the same game, and its random opponents, move by move
     rng = np.random.default_rng(seat)

@@ -40,11 +40,11 @@ def replay_episodes(players, seat, games, folder, monkeypatch):
 
 
 @pytest.mark.parametrize("players", range(2, 7))
-def test_recorded_games_are_those_of_the_engine(players, tmp_path, monkeypatch):
+def test_recorded_games_are_those_of_the_core(players, tmp_path, monkeypatch):
     replay_episodes(players, players - 1, 5, tmp_path, monkeypatch)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("players", "seat"), SEATS_AT_TABLE)
-def test_a_thousand_recorded_games_are_those_of_the_engine(players, seat, tmp_path, monkeypatch):
+def test_a_thousand_recorded_games_are_those_of_the_core(players, seat, tmp_path, monkeypatch):
     replay_episodes(players, seat, GAMES_A_SEAT, tmp_path, monkeypatch)

@@ -68,7 +68,7 @@ def shown(state):
 
 
 @pytest.mark.parametrize("players", PLAYERS)
-def test_random_games_are_those_of_the_engine(players):
+def test_random_games_are_those_of_the_core(players):
     game, rng = load(players), np.random.default_rng(players)
     variant = Variant(num_players=players)
     batch, rules, rows = GameBatch(1, variant), variant.rules, np.zeros(1, np.int64)

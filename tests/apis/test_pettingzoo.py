@@ -174,7 +174,7 @@ def test_spaces_are_the_same_objects_at_every_call(make):
 # --- Games from the first turn to the last dead step -------------------------------------------
 
 
-def test_random_games_are_those_of_the_engine(players):
+def test_random_games_are_those_of_the_core(players):
     variant = Variant(num_players=players)
     env = alles_kaese_v0.raw_env(num_players=players)
     batch = GameBatch(1, variant)

@@ -356,7 +356,7 @@ def test_evaluation_without_masks_raises_a_clear_error_if_asked_to():
 
 
 @pytest.mark.parametrize(("players", "seat"), SEATS_AT_TABLE)
-def test_random_games_are_those_of_the_engine(players, seat):
+def test_random_games_are_those_of_the_core(players, seat):
     venv = AllesKaeseVecEnv(GAMES_A_SEAT, players, seat=seat, seed=seat)
 
     def step(actions):

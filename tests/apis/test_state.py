@@ -331,7 +331,7 @@ def test_a_front_that_a_seat_knows_twice_is_refused():
 def test_a_record_that_cannot_occur_is_refused(players):
     """Of 3,000 records with one byte changed, those taken have their cards and can be played on.
 
-    The engine takes numbers of a record as places in memory, so this is what guards it.
+    The core takes numbers of a record as places in memory, so this is what guards it.
     """
     rng = np.random.default_rng(0)
     batch = GameBatch(1, Variant(num_players=players), seed=0)

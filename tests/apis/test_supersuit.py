@@ -88,7 +88,7 @@ def test_wrappers_of_gymnasium_leave_masks_rewards_and_ends(name):
 
 
 @pytest.mark.parametrize("players", PLAYERS)
-def test_games_through_a_vector_environment_are_those_of_the_engine(players):
+def test_games_through_a_vector_environment_are_those_of_the_core(players):
     """A row for each seat; only the action of the seat whose turn it is counts."""
     env = supersuit.pettingzoo_env_to_vec_env_v1(parallel(players))
     batch = GameBatch(1, Variant(num_players=players))

@@ -45,13 +45,13 @@ def replay_games(players, games):
 
 
 @pytest.mark.parametrize("players", PLAYERS)
-def test_games_through_tianshou_are_those_of_the_engine(players):
+def test_games_through_tianshou_are_those_of_the_core(players):
     replay_games(players, games=20)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("players", PLAYERS)
-def test_a_thousand_games_through_tianshou_are_those_of_the_engine(players):
+def test_a_thousand_games_through_tianshou_are_those_of_the_core(players):
     replay_games(players, games=200)
 
 

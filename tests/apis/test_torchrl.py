@@ -61,13 +61,13 @@ def replay_games(players, games):
 
 
 @pytest.mark.parametrize("players", PLAYERS)
-def test_games_through_torchrl_are_those_of_the_engine(players):
+def test_games_through_torchrl_are_those_of_the_core(players):
     replay_games(players, games=3)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("players", PLAYERS)
-def test_a_thousand_games_through_torchrl_are_those_of_the_engine(players):
+def test_a_thousand_games_through_torchrl_are_those_of_the_core(players):
     replay_games(players, games=200)
 
 

@@ -195,7 +195,7 @@ def test_masks_are_those_of_the_rules(setting, mode):
 
 
 @pytest.mark.parametrize(("players", "seat"), SEATS_AT_TABLE)
-def test_random_games_are_those_of_the_engine(players, seat):
+def test_random_games_are_those_of_the_core(players, seat):
     env = native(GAMES_A_SEAT, num_players=players, seat=seat)
 
     def step(actions):

@@ -102,7 +102,7 @@ def refuses(call, value):
     return False
 
 
-def faces():
+def apis():
     single = AllesKaeseEnv(num_players=3, on_illegal="raise")
     vector = AllesKaeseVectorEnv(2, num_players=3, on_illegal="raise")
     aec = alles_kaese_v0.raw_env(num_players=3)
@@ -113,14 +113,14 @@ def faces():
     return {"gymnasium": single, "vector": vector, "pettingzoo": aec, "sb3": sb3}
 
 
-FACES = ["gymnasium", "vector", "pettingzoo", "sb3"]
+APIS = ["gymnasium", "vector", "pettingzoo", "sb3"]
 
 
 @for_both_tiers
-@pytest.mark.parametrize("name", FACES)
+@pytest.mark.parametrize("name", APIS)
 def test_actions(examples, name):
     """A refused action changes nothing; one that is taken was a legal one."""
-    env = faces()[name]
+    env = apis()[name]
     start = env.get_state()
 
     def check(value):
@@ -136,10 +136,10 @@ def test_actions(examples, name):
 
 
 @for_both_tiers
-@pytest.mark.parametrize("name", [*FACES, "batch"])
+@pytest.mark.parametrize("name", [*APIS, "batch"])
 def test_states(examples, name):
     """Nonsense in the place of a state or of one of its parts."""
-    env = GameBatch(2, seed=0) if name == "batch" else faces()[name]
+    env = GameBatch(2, seed=0) if name == "batch" else apis()[name]
     start = env.get_state()
     parts = sorted(start)
 
@@ -153,9 +153,9 @@ def test_states(examples, name):
 
 
 @for_both_tiers
-@pytest.mark.parametrize("name", FACES)
+@pytest.mark.parametrize("name", APIS)
 def test_seeds_and_options(examples, name):
-    env = faces()[name]
+    env = apis()[name]
 
     def check(value):
         before = state_of(env)

@@ -255,7 +255,7 @@ def reset_stable_baselines3(seed):
     return env.reset()
 
 
-FACES = [
+APIS = [
     lambda seed: GameBatch(2, seed=seed).observations,
     reset_batch,
     reset_gymnasium,
@@ -264,21 +264,21 @@ FACES = [
     reset_pettingzoo,
     reset_stable_baselines3,
 ]
-for_all_faces = pytest.mark.parametrize(
+for_all_apis = pytest.mark.parametrize(
     "reset",
-    FACES,
+    APIS,
     ids=["new-batch", "batch", "gymnasium", "vector", "vector-list", "pettingzoo", "sb3"],
 )
 
 
-@for_all_faces
+@for_all_apis
 def test_large_seeds_work_and_are_different(reset):
     first = [reset(seed).tobytes() for seed in SEEDS]
     assert first == [reset(np.uint64(seed)).tobytes() for seed in SEEDS]
     assert len(set(first)) == len(SEEDS)
 
 
-@for_all_faces
+@for_all_apis
 @pytest.mark.parametrize("seed", WRONG_SEEDS, ids=repr)
 def test_wrong_seeds_are_refused(reset, seed):
     with pytest.raises(ValueError, match=r"seed (is|has) .*; allowed: "):
@@ -311,7 +311,7 @@ def test_neighbouring_seeds_share_no_dice():
     assert len(sequences) == 640
 
 
-def test_neighbouring_seeds_share_no_stream_on_any_face():
+def test_neighbouring_seeds_share_no_stream_on_any_api():
     streams = []
     for seed in range(10):
         streams += GameBatch(64, seed=seed).streams.tolist()

@@ -186,16 +186,16 @@ def test_a_peek_of_others_is_told_to_nobody_else_by_a_batch(variant):
 
 
 def shown_by_gymnasium(env, seat, games):
-    face = env.unwrapped
-    inner = face._games
+    inside = env.unwrapped
+    inner = inside._games
     inner.seats[:] = seat
     set_games(inner.batch, games)
     inner.batch.look(np.zeros(1, np.int64), inner.seats)
-    info = face._info()
+    info = inside._info()
     assert info.keys() == {"action_mask", "illegal_action"}
     told = {name: value.tobytes() for name, value in info.items()}
-    masks = told, face.action_masks().tobytes()
-    return face._observation().tobytes(), masks, env.render(), repr(inner.batch), str(env)
+    masks = told, inside.action_masks().tobytes()
+    return inside._observation().tobytes(), masks, env.render(), repr(inner.batch), str(env)
 
 
 def shown_by_pettingzoo(env, seat, games):
@@ -216,19 +216,19 @@ def shown_by_stable_baselines3(env, seat, games):
 
 
 def shown_by_vector_env(env, seat, games):
-    face = env.unwrapped
-    face._games.seats[:] = seat
-    set_games(face._games.batch, games)
-    face._games.batch.look(np.zeros(1, np.int64), face._games.seats)
-    infos = face._infos(np.ones(1, bool))
+    inside = env.unwrapped
+    inside._games.seats[:] = seat
+    set_games(inside._games.batch, games)
+    inside._games.batch.look(np.zeros(1, np.int64), inside._games.seats)
+    infos = inside._infos(np.ones(1, bool))
     names = {"action_mask", "illegal_action"}
     assert infos.keys() == names | {f"_{name}" for name in names}
-    return face._observations().tobytes(), infos["action_mask"].tobytes(), str(infos)
+    return inside._observations().tobytes(), infos["action_mask"].tobytes(), str(infos)
 
 
 @for_variants_with_traps
-def test_a_peek_of_others_is_told_to_nobody_else_by_a_face(variant):
-    """Observation, mask, info, text and name of every face of the base install."""
+def test_a_peek_of_others_is_told_to_nobody_else_by_an_api(variant):
+    """Observation, mask, info, text and name of every API of the base install."""
     fields = asdict(variant)
     gym_env = gymnasium.make("AllesKaese-v0", render_mode="ansi", **fields)
     aec = alles_kaese_v0.raw_env(render_mode="ansi", **fields)
@@ -239,7 +239,7 @@ def test_a_peek_of_others_is_told_to_nobody_else_by_a_face(variant):
     for env in (gym_env, aec, vector):
         env.reset(seed=0)
     sb3.reset()
-    faces = [
+    looks = [
         (shown_by_gymnasium, gym_env),
         (shown_by_pettingzoo, aec),
         (shown_by_stable_baselines3, sb3),
@@ -248,7 +248,7 @@ def test_a_peek_of_others_is_told_to_nobody_else_by_a_face(variant):
     pairs = 0
     for seat, games, others in swap_states(variant, 4):
         for k in range(len(games)):
-            for look, env in faces:
+            for look, env in looks:
                 one, other = games[k : k + 1], others[k : k + 1]
                 assert look(env, seat, one) == look(env, seat, other)
             pairs += 1
@@ -380,7 +380,7 @@ def told_by_state(state, seat):
 )
 @for_all_variants
 def test_other_cards_under_the_same_backs_are_the_same_game_to_a_seat(variant, tell):
-    """Every face, every moment: also what others know of cards that were discarded since."""
+    """Every API, every moment: also what others know of cards that were discarded since."""
     rng = np.random.default_rng(5)
     changed_what_others_saw = 0
     for number in range(8):

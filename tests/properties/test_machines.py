@@ -1,6 +1,6 @@
 """State machines: whatever is done to a game, in whatever order, the rules hold.
 
-The reference of ``tests/reference`` plays the same deal beside batch and PettingZoo; the faces for
+The reference of ``tests/reference`` plays the same deal beside batch and PettingZoo; the APIs for
 one learner play beside each other. Legal and illegal moves, nonsense, copies and saved states come
 in any order that hypothesis thinks of.
 """
@@ -36,7 +36,7 @@ from reference.lockstep import (
 )
 
 from alles_kaese_env import NUM_ACTIONS, AllesKaeseEnv, AllesKaeseVectorEnv, GameBatch
-from alles_kaese_env import alles_kaese_v0 as pettingzoo_face
+from alles_kaese_env import alles_kaese_v0 as pettingzoo_api
 from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv
 from alles_kaese_env.scripted import ScriptedDeal
 
@@ -60,7 +60,7 @@ class RulesMachine(RuleBasedStateMachine):
         self.reference = Reference(variant, deck, dice)
         self.batch = GameBatch(1, variant, seed=seed)
         self.batch.reset(script=ScriptedDeal(variant, deck, dice))
-        self.aec = pettingzoo_face.raw_env(**asdict(variant))
+        self.aec = pettingzoo_api.raw_env(**asdict(variant))
         self.aec.reset(seed=seed, options={"deck": deck, "dice": dice})
         self.seats = []
 
@@ -145,7 +145,7 @@ class RulesMachine(RuleBasedStateMachine):
 
 
 class LearnerMachine(RuleBasedStateMachine):
-    """The same games of one learner on three faces, with the same opponents."""
+    """The same games of one learner on three APIs, with the same opponents."""
 
     @initialize(players=st.integers(2, 6), seed=seeds, opponents=st.sampled_from(["random", None]))
     def make(self, players, seed, opponents):

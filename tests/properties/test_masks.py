@@ -134,7 +134,7 @@ def test_a_finished_game_takes_no_action():
     assert everything(batch) == before
 
 
-# --- Faces with a learner ----------------------------------------------------------------------
+# --- APIs with a learner -----------------------------------------------------------------------
 
 # Here an opponent can end the game before the learner in the last seat has decided anything.
 QUICK = {"num_players": 4, "trap_limit": 1}

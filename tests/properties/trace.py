@@ -1,4 +1,4 @@
-"""A digest of many plies on several faces: the same in every process and on every machine."""
+"""A digest of many plies on several APIs: the same in every process and on every machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference next to the engine: what it expects of records and observations, ply by ply."""
+"""The reference next to the core: what it expects of records and observations, ply by ply."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ class GameLog:
     extras: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, record: np.record, **extra: Any) -> None:
-        """Note a record, and what a face said at that moment."""
+        """Note a record, and what an API said at that moment."""
         self.records.append(record.copy())
         self.extras.append(extra)
 
@@ -342,7 +342,7 @@ def assert_game(variant: Variant, log: GameLog, rng: np.random.Generator) -> Ref
 
 
 def assert_extra(game: Reference, extra: dict[str, Any]) -> None:
-    """What a face said: observations by seat, the mask of the seat to move, payoffs."""
+    """What an API said: observations by seat, the mask of the seat to move, payoffs."""
     for seat, observation in extra.get("observations", {}).items():
         assert_observation(game, seat, observation)
     if "mask" in extra:

@@ -1,6 +1,6 @@
-"""The reference against every face, over random games, ply by ply.
+"""The reference against every API, over random games, ply by ply.
 
-Faces that take a stacked deck play it and so does the reference. For the others the cards and
+APIs that take a stacked deck play it and so does the reference. For the others the cards and
 the dice are put together again from the records, and the reference replays the game with them.
 """
 
@@ -31,7 +31,7 @@ from reference.lockstep import (
 
 for_all_variants = pytest.mark.parametrize("variant", all_variants(), ids=name_of)
 
-ROWS = 6  # games side by side in a batched face
+ROWS = 6  # parallel games of a batched API
 
 
 @pytest.fixture(params=[1, pytest.param(12, marks=pytest.mark.long)], ids=["short", "long"])
@@ -85,7 +85,7 @@ def assert_batch(game, batch):
         assert_observation(game, seat, batch.observe(seat)[0])
 
 
-# --- Faces that take a stacked deck ------------------------------------------------------------
+# --- APIs that take a stacked deck -------------------------------------------------------------
 
 
 @for_all_variants
@@ -135,7 +135,7 @@ def test_pettingzoo_with_a_scripted_deal(variant, scale):
 
 
 def gym_env(variant, opponents, seat):
-    """The Gymnasium face, and the batch of one game inside it."""
+    """The Gymnasium API, and the batch of one game inside it."""
     env = gymnasium.make("AllesKaese-v0", opponents=opponents, seat=seat, **asdict(variant))
     return env, env.unwrapped._games.batch
 
@@ -209,7 +209,7 @@ def test_gymnasium_with_a_scripted_deal_and_random_opponents(variant, scale):
             step = env.step(action)
 
 
-# --- Faces that deal themselves ----------------------------------------------------------------
+# --- APIs that deal themselves -----------------------------------------------------------------
 
 
 def all_seats(batch, row):
@@ -262,9 +262,9 @@ def note_all(batch, logs, rows):
 
 
 class Mirror:
-    """A batch that repeats, ply by ply, what a face does in one step, and keeps the records.
+    """A batch that repeats, ply by ply, what an API does in one step, and keeps the records.
 
-    It has the streams of the face, and asks the same opponents.
+    It has the streams of the API, and asks the same opponents.
     """
 
     def __init__(self, variant, streams, seat, opponents):
@@ -299,8 +299,8 @@ class Mirror:
         """Of the learner, 0 where the game goes on."""
         return self.batch.payoffs[:, self.seat]
 
-    def assert_face(self, observations, masks, rows):
-        """What a face shows the learner is what the batch shows it; the reference judges it too."""
+    def assert_api(self, observations, masks, rows):
+        """What an API shows the learner is what the batch shows it; the reference judges it too."""
         mine = self.batch.observe(self.seat)
         for row in rows:
             assert observations[row].tobytes() == mine[row].tobytes()
@@ -346,7 +346,7 @@ def mixed_opponents(variant):
 
 
 def opponents_of(variant, kind):
-    """What a face is given, and the same for each place after the learner."""
+    """What an API is given, and the same for each place after the learner."""
     if kind == "random":
         return "random", ["random"] * (variant.num_players - 1)
     mixed = mixed_opponents(variant)
@@ -379,7 +379,7 @@ def test_gymnasium_vector_env(variant, kind, mode, scale):
     observations, infos = env.reset()
     every = np.arange(ROWS)
     pending = np.zeros(ROWS, bool)
-    mirror.assert_face(observations, infos["action_mask"], every)
+    mirror.assert_api(observations, infos["action_mask"], every)
     for _ in range(learner_steps(variant, scale)):
         actions = random_legal(infos["action_mask"], rng)
         observations, rewards, terminated, truncated, infos = env.step(actions)
@@ -397,14 +397,14 @@ def test_gymnasium_vector_env(variant, kind, mode, scale):
             ended = np.flatnonzero(over)
             if mode == AutoresetMode.SAME_STEP:
                 assert infos["_final_obs"].tolist() == over.tolist()
-                mirror.assert_face(infos["final_obs"], infos["final_info"]["action_mask"], ended)
+                mirror.assert_api(infos["final_obs"], infos["final_info"]["action_mask"], ended)
             else:
-                mirror.assert_face(observations, masks, ended)
+                mirror.assert_api(observations, masks, ended)
                 observations, infos = env.reset(options={"reset_mask": over})
                 masks = np.where(over[:, None], infos["action_mask"], masks)
                 infos["action_mask"] = masks
             mirror.reset(ended)
-        mirror.assert_face(observations, masks, every)
+        mirror.assert_api(observations, masks, every)
     mirror.assert_reference(rng)
 
 
@@ -418,7 +418,7 @@ def test_stable_baselines3_vec_env(variant, kind, scale):
     mirror = Mirror(variant, env.games.batch.streams, seat, by_place)
     observations = env.reset()
     every = np.arange(ROWS)
-    mirror.assert_face(observations, env.action_masks(), every)
+    mirror.assert_api(observations, env.action_masks(), every)
     for _ in range(learner_steps(variant, scale)):
         actions = random_legal(env.action_masks(), rng)
         observations, rewards, dones, infos = env.step(actions)
@@ -428,7 +428,7 @@ def test_stable_baselines3_vec_env(variant, kind, scale):
         assert rewards.tolist() == mirror.payoffs().tolist()
         ended = np.flatnonzero(over)
         last = {row: infos[row]["terminal_observation"] for row in ended}
-        mirror.assert_face(last, np.zeros((ROWS, 18)), ended)
+        mirror.assert_api(last, np.zeros((ROWS, 18)), ended)
         mirror.reset(ended)
-        mirror.assert_face(observations, env.action_masks(), every)
+        mirror.assert_api(observations, env.action_masks(), every)
     mirror.assert_reference(rng)

@@ -70,7 +70,7 @@ def assert_legal(infos, seen):
 
 
 @each_number
-def test_random_games_are_those_of_the_engine(players):
+def test_random_games_are_those_of_the_core(players):
     """Observations, masks, rewards and ends of 1,000 games; every seat sees the last position."""
     env = AllesKaeseMultiAgentEnv({"num_players": players})
     batch = GameBatch(1, Variant(num_players=players))
@@ -279,7 +279,7 @@ def test_the_generator_of_a_fixed_agent_tells_nothing_of_the_games(monkeypatch):
         (["--num-env-runners", "-1"], "--num-env-runners is -1"),
     ],
 )
-def test_what_this_engine_does_not_allow(options, line, tmp_path, capsys):
+def test_what_this_backend_does_not_allow(options, line, tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
         command.main(["--engine", "rllib", *options, "--out", str(tmp_path / "run")])
     assert stop.value.code == 2

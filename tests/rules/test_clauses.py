@@ -564,7 +564,7 @@ def test_e1_the_third_trap_counts_before_the_empty_reserve(players):
 
 
 @for_all_players
-def test_e1_every_face_reports_it_in_the_same_step(players):
+def test_e1_every_api_reports_it_in_the_same_step(players):
     """E1: Gymnasium and PettingZoo end with the step that took the third trap."""
     variant = Variant(num_players=players, trap_limit=1)
     deck = third_trap_deck(variant)

@@ -76,7 +76,7 @@ def dealt():
 
 
 @pytest.mark.parametrize("players", PLAYERS)
-def test_each_face_of_the_die_is_as_likely(players):
+def test_each_side_of_the_die_is_as_likely(players):
     """T1: at the first turn, and over many turns."""
     batch = GameBatch(4000, Variant(num_players=players), seed=0, autoreset=True)
     rolled = np.zeros(6)

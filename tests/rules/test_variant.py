@@ -171,7 +171,7 @@ def test_a_variant_can_be_stored_compared_and_made_again(variant):
     ],
     ids=["gymnasium", "vector", "pettingzoo", "sb3"],
 )
-class TestFaces:
+class TestAPIs:
     def test_an_unknown_option_is_named(self, make):
         said = r"unexpected keyword argument 'num_player'; allowed: .*num_players.*traps.*burn"
         with pytest.raises(TypeError, match=said):
@@ -253,7 +253,7 @@ def test_wrong_dice(dice, named, allowed):
     assert_refused("dice", named, allowed, lambda: ScriptedDeal(VARIANT, DECK, dice))
 
 
-def faces():
+def apis():
     fields = asdict(VARIANT)
     return [
         gymnasium.make("AllesKaese-v0", seat=0, **fields),
@@ -273,7 +273,7 @@ def faces():
     ],
 )
 def test_wrong_options_of_reset_are_refused_and_leave_the_game_as_it_is(options, message):
-    for env in faces():
+    for env in apis():
         env.reset(seed=1, options={"deck": DECK, "dice": [1, 2]})
         inner = env.unwrapped
         batch = inner._games.batch if hasattr(inner, "_games") else inner._batch
@@ -294,7 +294,7 @@ def test_a_script_is_for_one_game():
 
 def test_options_with_nothing_in_them_deal_by_chance():
     for options in (None, {}):
-        for env in faces():
+        for env in apis():
             env.reset(seed=3, options=options)
             inner = env.unwrapped
             batch = inner._games.batch if hasattr(inner, "_games") else inner._batch
