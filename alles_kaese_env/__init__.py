@@ -12,7 +12,7 @@ from alles_kaese_env.envs import pettingzoo_env as alles_kaese_v0
 from alles_kaese_env.envs.gym_env import AllesKaeseEnv
 from alles_kaese_env.envs.vector_env import AllesKaeseVectorEnv
 from alles_kaese_env.game_batch import GameBatch
-from alles_kaese_env.observation import OBSERVATION
+from alles_kaese_env.observation import OBSERVATION, STATE
 from alles_kaese_env.variant import Variant
 
 __version__ = "0.1.0"
@@ -24,6 +24,7 @@ __all__ = [
     "OBSERVATION_VERSION",
     "PEEK",
     "RULES_VERSION",
+    "STATE",
     "TAKE",
     "AllesKaeseEnv",
     "AllesKaeseVectorEnv",

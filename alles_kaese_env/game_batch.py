@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from alles_kaese_env.actions import as_whole_numbers, illegal_action
 from alles_kaese_env.core import loops
-from alles_kaese_env.core.observe import OBSERVATION_RECORD, OBSERVATION_SIZE
+from alles_kaese_env.core.observe import OBSERVATION_RECORD, OBSERVATION_SIZE, STATE_RECORD
 from alles_kaese_env.core.records import DECISION, GAME, MASK, NUM_ACTIONS, STREAM
+from alles_kaese_env.observation import STATE
 from alles_kaese_env.replay.game import Perspective, Replay, short_names
 from alles_kaese_env.replay.recorder import Recorder
 from alles_kaese_env.scripted import ScriptedDeal
@@ -206,19 +207,77 @@ class GameBatch:
         """
         if seats is None:
             return self.observations.copy()
-        given = np.asarray(seats)
-        if given.dtype.kind not in "iu" or given.shape not in ((), (self.num_games,)):
-            raise ValueError(
-                f"seats is {seats!r}; allowed: a whole number, or {self.num_games} of them"
-            )
-        who = np.array(np.broadcast_to(given.astype(np.int64), self.num_games))
-        for seat in (who.min(), who.max()):
-            whole_number("seats", seat, 0, self.variant.num_players - 1)
+        who = self._who(seats)
         observations = np.zeros_like(self.observations)
         loops.observe_games(
             self.games, self.variant.rules, who, as_records(observations, OBSERVATION_RECORD)
         )
         return observations
+
+    def joint_observations(self) -> npt.NDArray[np.float32]:
+        """What every seat knows now, a new array (B, P, 253) float32.
+
+        Together they are privileged: for a centralised critic, never for an agent that plays.
+        """
+        players = self.variant.num_players
+        observations = np.zeros((self.num_games, players, OBSERVATION_SIZE), np.float32)
+        records = observations.view(OBSERVATION_RECORD)[:, :, 0]
+        for seat in range(players):
+            loops.observe_games(self.games, self.variant.rules, self._who(seat), records[:, seat])
+        return observations
+
+    def states(self, seats: npt.ArrayLike | None = None) -> npt.NDArray[np.float32]:
+        """The whole state of each game, a new array (B, 361) float32 with the layout `STATE`.
+
+        It is privileged: for a centralised critic, never for an agent that plays. It holds every
+        front that anybody has seen; of one that nobody has seen, which is not determined yet, the
+        probability that it is a trap.
+
+        Args:
+            seats: the seat that tables by seat begin with, for all games or for each, (B,); the
+                seat to move if None.
+
+        Raises:
+            ValueError: there is no such seat.
+        """
+        who = self.seats if seats is None else self._who(seats)
+        states = np.zeros((self.num_games, STATE.size), np.float32)
+        loops.observe_states(
+            self.games,
+            self.variant.rules,
+            who,
+            np.zeros(1, GAME),
+            as_records(states, STATE_RECORD),
+        )
+        return states
+
+    def sample_hidden(
+        self, seats: npt.ArrayLike, number: int, *, seed: int | None = None
+    ) -> npt.NDArray[np.void]:
+        """Games that a seat cannot tell from its own, drawn as it has to believe (RULES I4).
+
+        Drawn are the fronts that other seats know and this one does not, in the row and among the
+        discarded cards, of which every choice is as likely. What others did tells nothing (I4).
+        Fronts that nobody has seen, backs and dice stay open. The true game has no influence
+        beyond what the seat observes.
+
+        Args:
+            seats: a seat for all games or one for each, (B,).
+            number: how many games to draw, n.
+            seed: of the draws, or None for one from the operating system. The streams of the
+                games do not move.
+
+        Returns:
+            The records, (B, n) of `GAME`: games that `set_state` accepts.
+
+        Raises:
+            ValueError: there is no such seat, or another argument is not what is allowed.
+        """
+        who = self._who(seats)
+        draws = np.zeros((self.num_games, whole_number("number", number, 1, 2**31 - 1)), GAME)
+        streams = as_records(streams_of(seed, self.num_games), STREAM)
+        loops.sample_hidden(self.games, streams, self.variant.rules, who, draws)
+        return draws
 
     def get_state(self) -> State:
         """A copy of the games and their streams for `set_state`, plain data (see `state.py`).
@@ -282,6 +341,18 @@ class GameBatch:
             )
         who = short_names(names) or recording.names
         return Replay(self.variant, recording.events, names=who).seen_by(perspective)
+
+    def _who(self, seats: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """A seat for each game."""
+        given = np.asarray(seats)
+        if given.dtype.kind not in "iu" or given.shape not in ((), (self.num_games,)):
+            raise ValueError(
+                f"seats is {seats!r}; allowed: a whole number, or {self.num_games} of them"
+            )
+        who = np.array(np.broadcast_to(given.astype(np.int64), self.num_games))
+        for seat in (int(who.min()), int(who.max())):
+            whole_number("seats", seat, 0, self.variant.num_players - 1)
+        return who
 
     def _rows(self, rows: npt.ArrayLike | None) -> Rows:
         if rows is None:

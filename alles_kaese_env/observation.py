@@ -51,21 +51,24 @@ class Layout:
     It is seen from the observing seat: tables by seat begin with the observer and go on in turn
     order, tables by opponent begin with the next seat. They are padded with zeros to six seats.
 
+    The whole state of a game has such a layout, too: that of an observer who saw every front that
+    anybody has seen. A front that nobody has seen is not determined yet; there stands the belief.
+
     Attributes:
-        size: the length of the vector, 253.
+        size: the length of the vector: 253, of a state 361.
         version: changes with the layout.
         fields: the fields in their order.
     """
 
-    size: int = observe.OBSERVATION_SIZE
     version: int = observe.OBSERVATION_VERSION
 
-    def __init__(self) -> None:
-        offsets: Any = observe.OBSERVATION_RECORD.fields
+    def __init__(self, layout: tuple[Any, ...] = observe.LAYOUT) -> None:
+        offsets: Any = observe.record_of(layout).fields
         self.fields = tuple(
             Field(name, offsets[name][1] // 4, offsets[name][0].shape, axes, unit, meaning)
-            for name, axes, unit, meaning in observe.LAYOUT
+            for name, axes, unit, meaning in layout
         )
+        self.size = self.fields[-1].stop
 
     def __getitem__(self, name: str) -> Field:
         for field in self.fields:
@@ -169,3 +172,4 @@ def whole(numbers: npt.ArrayLike) -> npt.NDArray[np.int64]:
 
 
 OBSERVATION = Layout()
+STATE = Layout(observe.STATE_LAYOUT)

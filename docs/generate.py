@@ -11,7 +11,7 @@ from typing import Any
 
 from agents.arena.matches import Score, ratings
 from agents.ppo.options import OPTIONS, Config, as_text, flag
-from alles_kaese_env import OBSERVATION
+from alles_kaese_env import OBSERVATION, STATE
 from alles_kaese_env.command_line import Parser
 
 DOCS = Path(__file__).parent
@@ -30,6 +30,17 @@ fields by name, `OBSERVATION.facts(observation, variant)` the same in whole numb
 This page is written by `python docs/generate.py`.
 
 {OBSERVATION.table()}
+
+## The whole state
+
+`GameBatch.states()` and PettingZoo's `state()` give a float32 vector of {STATE.size} numbers in
+[0, 1] for a centralised critic. It is privileged: no API hands it over with an observation. After
+who saw which fronts stands what an observer would see who saw every front that anybody has seen;
+so `own_peeks` holds all fronts of the row that are determined. A front that nobody has seen is not
+determined yet (I4): `trap_probability` holds the belief. `STATE.decode(state)` gives the fields by
+name.
+
+{STATE.table()}
 """
 
 

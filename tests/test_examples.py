@@ -14,6 +14,7 @@ EXAMPLES = ROOT / "examples"
 SMALL = {  # library, arguments, and what the example prints at its end
     "pettingzoo_loop": ("pettingzoo", ["--games", "5"], "mean payoff"),
     "sb3_maskable_ppo": ("sb3_contrib", ["--steps", "2048"], "share of the wins"),
+    "self_play": ("torch", ["--updates", "2"], "share of the wins"),
     "cleanrl_ppo": ("torch", ["--updates", "2"], "share of the wins"),
     "torchrl_ppo": ("torchrl", ["--games", "64"], "share of the wins"),
     "tianshou_ppo": ("tianshou", ["--games", "64"], "share of the wins"),

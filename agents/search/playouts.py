@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from agents.heuristics.beliefs import whole
 from agents.heuristics.heuristic import heuristic_action
 from agents.heuristics.reference import reference_action
-from agents.search.beliefs import determinise, rebuild_opponents
 from agents.search.values import Buffers, Network, best_action, final_share, is_repeated
+from alles_kaese_env.core.beliefs import determinise, forget
 from alles_kaese_env.core.jit import jit
-from alles_kaese_env.core.records import DECISION, NUM_ACTIONS
+from alles_kaese_env.core.records import DECISION, MAX_HOLES, NUM_ACTIONS
 from alles_kaese_env.core.rules import apply_action, legal_actions, run_chance, slot_of
 from alles_kaese_env.core.streams import next_word
 
@@ -56,6 +57,15 @@ def begin(views, rules, policy, work, seen):
     """
     rebuild_opponents(views[0], rules[0], work[0], seen)
     return different_actions(work[0], rules[0], policy_action(work[0], rules[0], policy))
+
+
+@jit
+def rebuild_opponents(view, rules, game, seen):
+    """Complete a game of `rebuild` by how many fronts opponents know (T3); `forget` tells more."""
+    for seat in range(1, rules.num_players):
+        for h in range(MAX_HOLES):
+            game.known[seat, h] = whole(view.opponent_fronts[seat - 1, h] * rules.copies[h])
+    forget(game, rules, 0, seen)
 
 
 @jit
@@ -105,7 +115,7 @@ def search(work, rules, policy, seen, actions, rounds, streams, gains):
     mover = np.int64(work[0].seat)
     for _ in range(rounds):
         work[1] = work[0]
-        determinise(work[1], rules[0], seen, DISCARD_ODDS, streams[0])
+        determinise(work[1], rules[0], 0, seen, DISCARD_ODDS, streams[0])
         word = next_word(streams[0])
         first = 0.0
         for k in range(len(actions)):

@@ -19,11 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from alles_kaese_env.core.beliefs import determinise, forget
 from alles_kaese_env.core.jit import jit
-from alles_kaese_env.core.observe import observe
+from alles_kaese_env.core.observe import observe, observe_state
 from alles_kaese_env.core.records import (
     DECISION,
     FRONT,
+    MAX_HOLES,
+    MAX_PLAYERS,
     MAX_SLOTS,
     NUM_ACTIONS,
     NUM_FACES,
@@ -300,3 +303,22 @@ def observe_games(games, rules, seats, observations):
     """What seat seats[i] knows of each game i."""
     for i in range(len(games)):
         observe(games[i], rules[0], seats[i], observations[i])
+
+
+@jit
+def observe_states(games, rules, seats, work, states):
+    """The whole state of each game i from seats[i] on; ``work`` (1,) GAME is a buffer."""
+    for i in range(len(games)):
+        work[0] = games[i]
+        observe_state(games[i], rules[0], seats[i], work[0], states[i])
+
+
+@jit
+def sample_hidden(games, streams, rules, seats, draws):
+    """Games (B, n) that seat seats[i] cannot tell from game i, drawn by I4 into ``draws``."""
+    seen = np.zeros((MAX_PLAYERS, MAX_HOLES), np.int64)
+    for i in range(len(games)):
+        for k in range(draws.shape[1]):
+            draws[i, k] = games[i]
+            forget(draws[i, k], rules[0], seats[i], seen)
+            determinise(draws[i, k], rules[0], seats[i], seen, 1, streams[i])

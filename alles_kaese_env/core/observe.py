@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from alles_kaese_env.core.jit import jit
@@ -13,7 +15,9 @@ from alles_kaese_env.core.records import (
     MAX_OPPONENTS,
     MAX_PLAYERS,
     MAX_SLOTS,
+    NUM_FACES,
     OVER,
+    UNSEEN,
     record,
 )
 from alles_kaese_env.core.rules import matching_slots, seat_after
@@ -78,9 +82,23 @@ LAYOUT: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
     ("opponent_fronts", ("opponents", "holes"), "per_copy",
      "how many fronts each opponent knows, by holes, wherever the cards are now / copies (T3)"),
 )  # fmt: skip
-OBSERVATION_RECORD = record(
-    [(name, "f4", tuple(AXES[axis] for axis in axes)) for name, axes, _, _ in LAYOUT]
-)
+STATE_LAYOUT = (
+    # The whole state: who saw which fronts, then what a seat would observe that saw them all.
+    ("peeks", ("slots", "seats"), BITS, "which seats peeked at the card in each slot (T3)"),
+    ("known_by", ("seats", "fronts", "holes"), "per_copy",
+     "fronts that each seat knows, wherever the cards are now: cheese, then traps, by holes / "
+     "copies (I1, I2)"),
+    *LAYOUT,
+)  # fmt: skip
+
+
+def record_of(layout: tuple[tuple[str, tuple[str, ...], str, str], ...]) -> np.dtype[Any]:
+    """The record with the fields of a layout."""
+    return record([(name, "f4", tuple(AXES[axis] for axis in axes)) for name, axes, _, _ in layout])
+
+
+OBSERVATION_RECORD = record_of(LAYOUT)
+STATE_RECORD = record_of(STATE_LAYOUT)
 OBSERVATION_SIZE = OBSERVATION_RECORD.itemsize // 4
 OBSERVATION_VERSION = 1
 
@@ -163,3 +181,25 @@ def observe_seat(game, rules, seat, place, out):
     if place > 0:
         fronts = pack_bytes(game.known[seat], 0) + pack_bytes(game.known[seat], MAX_HOLES)
         scale_bytes(fronts, rules.per_copy, out.opponent_fronts[place - 1])
+
+
+@jit
+def observe_state(game, rules, seat, whole, out):
+    """The whole state as far as it is determined, from a seat on, into ``out``, a STATE_RECORD.
+
+    ``whole`` is a GAME to work in, a copy of the game.
+    """
+    for slot in range(MAX_SLOTS):
+        if whole.front[slot] != UNSEEN:
+            whole.peeked[slot] |= 1 << seat
+    for face in range(NUM_FACES):
+        whole.known[seat, face] = whole.drawn[face]
+    observe(whole, rules, seat, out)
+    for place in range(rules.num_players):
+        other = seat_after(seat, place, rules)
+        for slot in range(MAX_SLOTS):
+            out.peeks[slot, place] = game.peeked[slot] >> other & 1
+        scale_bytes(pack_bytes(game.known[other], 0), rules.per_copy, out.known_by[place, 0])
+        scale_bytes(
+            pack_bytes(game.known[other], MAX_HOLES), rules.per_copy, out.known_by[place, 1]
+        )

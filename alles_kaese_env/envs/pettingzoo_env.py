@@ -6,12 +6,14 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import numpy.typing as npt
 from pettingzoo import AECEnv
 from pettingzoo.utils import wrappers
 
 from alles_kaese_env.actions import as_action
 from alles_kaese_env.core.records import OVER
 from alles_kaese_env.envs.common import EverySeat, Observation, OneGame, variant_of
+from alles_kaese_env.observation import STATE
 from alles_kaese_env.replay.game import PUBLIC, Perspective
 from alles_kaese_env.state import State, make_state, open_state
 from alles_kaese_env.variant import whole_number
@@ -77,6 +79,7 @@ class raw_env(OneGame, EverySeat, AECEnv[str, Observation, int]):  # type: ignor
         self._renderer = Renderer(render_mode, perspective, self.variant)
         self._seat_of = {agent: seat for seat, agent in enumerate(self.possible_agents)}
         self._action = np.zeros(1, np.int64)
+        self.state_space = STATE.space()
         self.agents: list[str] = []
 
     def observation_space(self, agent: str) -> gymnasium.spaces.Dict:
@@ -116,6 +119,14 @@ class raw_env(OneGame, EverySeat, AECEnv[str, Observation, int]):  # type: ignor
         if seat == self._batch.seats[0] and not self.terminations.get(agent, True):
             return self._seen_by_mover()
         return self._seen_by_other(seat)
+
+    def state(self) -> npt.NDArray[np.float32]:
+        """The whole state from ``player_0`` on, float32 (361,), see `alles_kaese_env.STATE`.
+
+        It is privileged: for a centralised critic, never for an agent that plays.
+        """
+        self._check_begun()
+        return self._batch.states(0)[0]
 
     def get_state(self) -> State:
         """The game, its random stream and the progress of the episode, to go on from later.

@@ -22,9 +22,10 @@ from builders import (
 import agents
 from agents.heuristics.beliefs import believed_games, rules_by_players
 from agents.search import agent as search
-from agents.search import beliefs, playouts
+from agents.search import playouts
 from agents.search.agent import SearchAgent
 from alles_kaese_env import GameBatch, Variant
+from alles_kaese_env.core.beliefs import determinise
 from alles_kaese_env.core.jit import jit
 from alles_kaese_env.core.observe import OBSERVATION_RECORD
 from alles_kaese_env.core.records import (
@@ -47,13 +48,13 @@ from alles_kaese_env.core.rules import face_of
 @jit
 def complete_all(views, rules, games, seen):
     for i in range(len(views)):
-        beliefs.rebuild_opponents(views[i], rules[0], games[i], seen[i])
+        playouts.rebuild_opponents(views[i], rules[0], games[i], seen[i])
 
 
 @jit
 def determinise_all(games, rules, seen, odds, stream):
     for i in range(len(games)):
-        beliefs.determinise(games[i], rules[0], seen[i], odds, stream[0])
+        determinise(games[i], rules[0], 0, seen[i], odds, stream[0])
 
 
 def rebuilt(observations, variant):

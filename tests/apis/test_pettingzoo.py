@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pettingzoo
 import pytest
-from pettingzoo.test import api_test, seed_test
+from pettingzoo.test import api_test, seed_test, state_test
 from pettingzoo.utils.conversions import aec_to_parallel, turn_based_aec_to_parallel
 from reference.game import ReferenceGame
 
@@ -105,6 +105,15 @@ def test_api_of_variants(variant, make, capsys):
         warnings.simplefilter("always")
         api_test(make(render_mode="ansi", **variant), num_cycles=20)
     assert {str(one.message) for one in caught} == KNOWN_WARNINGS
+
+
+def test_state(players):
+    state_test(alles_kaese_v0.env(num_players=players), alles_kaese_v0.raw_env(), num_cycles=100)
+
+
+def test_there_is_no_state_before_a_reset(make):
+    with pytest.raises((AssertionError, gym.error.ResetNeeded)):
+        make().state()
 
 
 def test_seeds(make, players):

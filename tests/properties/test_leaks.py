@@ -10,7 +10,7 @@ import pytest
 from builders import PLAYERS, all_variants, bytes_of, mixed_states, name_of, playing, random_legal
 from reference.lockstep import Reference, random_deal
 
-from alles_kaese_env import OBSERVATION, GameBatch, Variant, alles_kaese_v0
+from alles_kaese_env import OBSERVATION, STATE, GameBatch, Variant, alles_kaese_v0
 from alles_kaese_env.core.records import (
     CARD,
     CHEESE,
@@ -396,6 +396,79 @@ def test_other_cards_under_the_same_backs_are_the_same_game_to_a_seat(variant, t
         assert changed_what_others_saw > 0
 
 
+# --- What is privileged: the whole state, all observations, draws of what is hidden ------------
+
+
+@for_all_variants
+def test_the_state_is_all_that_is_determined_and_no_more(variant):
+    """Every field of a record is read back from it, from every seat on; fronts to come are open."""
+    batch = mixed_states(variant, 40, seed=16)
+    for seat in range(variant.num_players):
+        states = batch.states(seat)
+        assert states.tobytes() == forked(batch, seed=17).states(seat).tobytes()
+        assert states.min() >= 0
+        assert STATE.space().contains(states[0])
+        for record, state in zip(batch.games, states, strict=True):
+            facts = STATE.facts(state, variant)
+            order = (seat + np.arange(variant.num_players)) % variant.num_players
+            expected = facts_of_record(record, seat, variant) | {
+                "front": record["front"],
+                "known": record["drawn"].reshape(2, MAX_HOLES),
+                "peeks": (record["peeked"][:, None] >> order & 1).astype(bool),
+                "known_by": record["known"][order].reshape(-1, 2, MAX_HOLES),
+            }
+            for name, value in expected.items():
+                assert np.array_equal(facts[name], value), name
+
+
+@for_all_variants
+def test_the_joint_observations_are_those_of_the_seats(variant):
+    batch = mixed_states(variant, 40, seed=18)
+    joint = batch.joint_observations()
+    assert joint.dtype == np.float32
+    for seat in range(variant.num_players):
+        assert joint[:, seat].tobytes() == batch.observe(seat).tobytes()
+
+
+@for_variants_with_traps
+def test_the_state_is_privileged(variant):
+    """It tells games apart that a seat cannot, so no API hands it over with an observation."""
+    env = alles_kaese_v0.env(**asdict(variant))
+    env.reset(seed=0)
+    for seat, games, others in swap_states(variant, 3):
+        if len(games):
+            batch = GameBatch(len(games), variant, seed=0)
+            set_games(batch, games)
+            states = batch.states(seat)
+            set_games(batch, others)
+            assert (states != batch.states(seat)).any(axis=1).all()
+    state = env.state()
+    assert env.state_space.contains(state)
+    assert state.tobytes() == env.unwrapped._batch.states(0).tobytes()
+    assert env.last()[0].keys() == {"observation", "action_mask"}
+    assert not any(env.infos.values())
+
+
+@for_variants_with_traps
+def test_draws_of_what_is_hidden_depend_on_nothing_that_is_hidden(variant):
+    """Games that a seat cannot tell apart give the same draws, which it cannot tell apart too."""
+    pairs = 0
+    for seat, games, others in swap_states(variant, 3):
+        if not len(games):
+            continue
+        batch = GameBatch(len(games), variant, seed=0)
+        set_games(batch, games)
+        seen = batch.observe(seat)
+        draws = batch.sample_hidden(seat, 5, seed=1)
+        set_games(batch, others)
+        assert bytes_of(draws) == bytes_of(batch.sample_hidden(seat, 5, seed=1))
+        for k in range(5):
+            batch.set_state(batch.get_state() | {"games": draws[:, k].copy()})
+            assert batch.observe(seat).tobytes() == seen.tobytes()
+        pairs += len(games)
+    assert pairs > 0
+
+
 # --- All that is public, and all that is one's own ---------------------------------------------
 
 
@@ -457,21 +530,23 @@ def test_the_text_shows_what_the_observation_says(variant):
 # --- The layout --------------------------------------------------------------------------------
 
 
-def test_fields_tile_the_vector_without_gaps():
+@pytest.mark.parametrize("layout", [OBSERVATION, STATE], ids=["observation", "state"])
+def test_fields_tile_the_vector_without_gaps(layout):
     place = 0
-    for field in OBSERVATION.fields:
+    for field in layout.fields:
         assert field.start == place
         assert field.stop - field.start == int(np.prod(field.shape, dtype=int))
         place = field.stop
-    assert place == OBSERVATION.size
+    assert place == layout.size
 
 
-def test_every_field_has_a_meaning():
-    names = [field.name for field in OBSERVATION.fields]
+@pytest.mark.parametrize("layout", [OBSERVATION, STATE], ids=["observation", "state"])
+def test_every_field_has_a_meaning(layout):
+    names = [field.name for field in layout.fields]
     assert len(set(names)) == len(names)
-    for field in OBSERVATION.fields:
+    for field in layout.fields:
         assert field.meaning
-        assert f"| `{field.name}` | {field.start} to {field.stop - 1} |" in OBSERVATION.table()
+        assert f"| `{field.name}` | {field.start} to {field.stop - 1} |" in layout.table()
 
 
 def test_decode_gives_every_number_once_and_in_place():
