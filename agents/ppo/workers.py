@@ -195,7 +195,7 @@ class LearnTogether(BaseCallback):
     """Makes the model of a worker learn as one with those of all others.
 
     The model has its share of the games; counters, schedules, gradients and losses are those of
-    the whole. The gradient is clipped after it is summed, so not by the model itself.
+    the whole.
 
     Args:
         exchange: that of the worker.
@@ -216,7 +216,6 @@ class LearnTogether(BaseCallback):
 
     def _init_callback(self) -> None:
         model: Any = self.model
-        self._max_norm, model.max_grad_norm = model.max_grad_norm, math.inf
         model.normalize_advantage = False  # the buffer does it
         buffer = ShareOfRollout(
             model.n_steps,
@@ -230,7 +229,9 @@ class LearnTogether(BaseCallback):
         buffer.exchange, buffer.minibatches = self._exchange, _minibatches(self._config)
         self._buffer = model.rollout_buffer = buffer
         self._parameters = list(model.policy.parameters())
-        model.policy.optimizer.register_step_pre_hook(self._sum_gradients)
+        self._missing = len(self._parameters)
+        for parameter in self._parameters:
+            parameter.register_post_accumulate_grad_hook(self._on_gradient)
 
     def _on_step(self) -> bool:
         self.model.num_timesteps += self._config.num_envs - self.model.n_envs
@@ -242,15 +243,20 @@ class LearnTogether(BaseCallback):
     def _on_training_end(self) -> None:
         self._sum_losses()
 
-    def _sum_gradients(self, *_: Any) -> None:
-        """Before each step of the optimizer."""
+    def _on_gradient(self, _: torch.Tensor) -> None:
+        """After the last gradient of a backward pass, and so before the model clips them."""
+        self._missing -= 1
+        if not self._missing:
+            self._missing = len(self._parameters)
+            self._sum_gradients()
+
+    def _sum_gradients(self) -> None:
         gradients: list[Any] = [one.grad for one in self._parameters]
         part = torch.cat([one.flatten() for one in gradients]).mul_(self._buffer.weight).numpy()
         whole = torch.from_numpy(self._exchange.sum(part))
         sizes = [one.numel() for one in self._parameters]
         for parameter, gradient in zip(self._parameters, torch.split(whole, sizes), strict=True):
             parameter.grad = gradient.view_as(parameter)
-        torch.nn.utils.clip_grad_norm_(self._parameters, self._max_norm)
 
     def _sum_losses(self) -> None:
         """What is logged of the last update, over all workers; and that their weights agree."""
