@@ -53,8 +53,9 @@ class Exchange:
         # Two places for each worker: who writes a sum has seen everybody read the last but one.
         self._memory = context.RawArray("b", 2 * number * size)
         self._turn = 0
-        self._arrived = context.Semaphore(0)
-        self._go = [context.Semaphore(0) for _ in range(number - 1)]
+        self._here = context.RawValue("i", 0)  # how many have come to the present meeting
+        self._door = context.Semaphore(1)  # who is in counts
+        self._go = [context.Semaphore(0) for _ in range(number)]
         self._lost: str | None = None
 
     def of(self, rank: int) -> Exchange:
@@ -77,17 +78,22 @@ class Exchange:
         return places.sum(axis=0).reshape(array.shape)
 
     def _meet(self) -> None:
-        """Wait until all workers have come here."""
-        if self.rank:
-            self._arrived.release()
-            self._go[self.rank - 1].acquire()
+        """Wait until all workers have come here; the last one goes on without sleeping."""
+        self._take(self._door)
+        self._here.value = (self._here.value + 1) % self.number
+        is_last = not self._here.value
+        self._door.release()
+        if not is_last:
+            self._take(self._go[self.rank])
             return
-        for _ in self._go:
-            self._arrived.acquire()
-            if self._lost:
-                raise WorkerLostError(self._lost)
-        for go in self._go:
-            go.release()
+        for rank, go in enumerate(self._go):
+            if rank != self.rank:
+                go.release()
+
+    def _take(self, semaphore: Any) -> None:
+        semaphore.acquire()
+        if self._lost:
+            raise WorkerLostError(self._lost)
 
     def watch(self, processes: list[Any]) -> None:
         """Wait until one of the other workers has ended, and let the first one go on then."""
@@ -95,8 +101,8 @@ class Exchange:
         process = next(process for process in processes if process.sentinel == first)
         process.join()
         self._lost = f"{process.name} has ended ({_reason(process.exitcode)})"
-        for _ in processes:
-            self._arrived.release()
+        for semaphore in (self._door, self._go[self.rank]):
+            semaphore.release()
 
 
 def _reason(code: int | None) -> str:
