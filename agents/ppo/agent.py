@@ -30,6 +30,9 @@ PRETRAINED = Path(__file__).parents[1] / "pretrained" / "ppo.npz"
 
 SLOT_FIELDS = ("row", "own_peeks", "opponent_peeks", "trap_probability")
 TABLE_FIELDS = tuple(field.name for field in OBSERVATION.fields if field.name not in SLOT_FIELDS)
+OF_SLOTS = [OBSERVATION[name].where for name in SLOT_FIELDS]
+OF_TABLE = [OBSERVATION[name].where for name in TABLE_FIELDS]
+DIE = OBSERVATION["die"].where
 
 
 class PolicyNetwork:
@@ -175,13 +178,9 @@ def split(observations: Any) -> tuple[list[Any], list[Any]]:
         What describes each slot, parts (B, 6, any), the last of them whether the slot matches the
         die; and the rest, parts (B, any).
     """
-    slots = [
-        observations[:, OBSERVATION[name].where].reshape(len(observations), MAX_SLOTS, -1)
-        for name in SLOT_FIELDS
-    ]
-    die = observations[:, OBSERVATION["die"].where]
-    table = [observations[:, OBSERVATION[name].where] for name in TABLE_FIELDS]
-    return [*slots, slots[0] @ die[:, :, None]], table
+    slots = [observations[:, where].reshape(len(observations), MAX_SLOTS, -1) for where in OF_SLOTS]
+    table = [observations[:, where] for where in OF_TABLE]
+    return [*slots, slots[0] @ observations[:, DIE, None]], table
 
 
 def flat_logits(by_slot: Any) -> Any:

@@ -53,8 +53,9 @@ class Exchange:
         # Two places for each worker: who writes a sum has seen everybody read the last but one.
         self._memory = context.RawArray("b", 2 * number * size)
         self._turn = 0
-        self._arrived = context.Semaphore(0)
-        self._go = [context.Semaphore(0) for _ in range(number - 1)]
+        self._here = context.RawValue("i", 0)  # how many have come to the present meeting
+        self._door = context.Semaphore(1)  # who is in counts
+        self._go = [context.Semaphore(0) for _ in range(number)]
         self._lost: str | None = None
 
     def of(self, rank: int) -> Exchange:
@@ -77,17 +78,22 @@ class Exchange:
         return places.sum(axis=0).reshape(array.shape)
 
     def _meet(self) -> None:
-        """Wait until all workers have come here."""
-        if self.rank:
-            self._arrived.release()
-            self._go[self.rank - 1].acquire()
+        """Wait until all workers have come here; the last one goes on without sleeping."""
+        self._take(self._door)
+        self._here.value = (self._here.value + 1) % self.number
+        is_last = not self._here.value
+        self._door.release()
+        if not is_last:
+            self._take(self._go[self.rank])
             return
-        for _ in self._go:
-            self._arrived.acquire()
-            if self._lost:
-                raise WorkerLostError(self._lost)
-        for go in self._go:
-            go.release()
+        for rank, go in enumerate(self._go):
+            if rank != self.rank:
+                go.release()
+
+    def _take(self, semaphore: Any) -> None:
+        semaphore.acquire()
+        if self._lost:
+            raise WorkerLostError(self._lost)
 
     def watch(self, processes: list[Any]) -> None:
         """Wait until one of the other workers has ended, and let the first one go on then."""
@@ -95,8 +101,8 @@ class Exchange:
         process = next(process for process in processes if process.sentinel == first)
         process.join()
         self._lost = f"{process.name} has ended ({_reason(process.exitcode)})"
-        for _ in processes:
-            self._arrived.release()
+        for semaphore in (self._door, self._go[self.rank]):
+            semaphore.release()
 
 
 def _reason(code: int | None) -> str:
@@ -195,7 +201,7 @@ class LearnTogether(BaseCallback):
     """Makes the model of a worker learn as one with those of all others.
 
     The model has its share of the games; counters, schedules, gradients and losses are those of
-    the whole. The gradient is clipped after it is summed, so not by the model itself.
+    the whole.
 
     Args:
         exchange: that of the worker.
@@ -216,7 +222,6 @@ class LearnTogether(BaseCallback):
 
     def _init_callback(self) -> None:
         model: Any = self.model
-        self._max_norm, model.max_grad_norm = model.max_grad_norm, math.inf
         model.normalize_advantage = False  # the buffer does it
         buffer = ShareOfRollout(
             model.n_steps,
@@ -230,7 +235,9 @@ class LearnTogether(BaseCallback):
         buffer.exchange, buffer.minibatches = self._exchange, _minibatches(self._config)
         self._buffer = model.rollout_buffer = buffer
         self._parameters = list(model.policy.parameters())
-        model.policy.optimizer.register_step_pre_hook(self._sum_gradients)
+        self._missing = len(self._parameters)
+        for parameter in self._parameters:
+            parameter.register_post_accumulate_grad_hook(self._on_gradient)
 
     def _on_step(self) -> bool:
         self.model.num_timesteps += self._config.num_envs - self.model.n_envs
@@ -242,15 +249,20 @@ class LearnTogether(BaseCallback):
     def _on_training_end(self) -> None:
         self._sum_losses()
 
-    def _sum_gradients(self, *_: Any) -> None:
-        """Before each step of the optimizer."""
+    def _on_gradient(self, _: torch.Tensor) -> None:
+        """After the last gradient of a backward pass, and so before the model clips them."""
+        self._missing -= 1
+        if not self._missing:
+            self._missing = len(self._parameters)
+            self._sum_gradients()
+
+    def _sum_gradients(self) -> None:
         gradients: list[Any] = [one.grad for one in self._parameters]
         part = torch.cat([one.flatten() for one in gradients]).mul_(self._buffer.weight).numpy()
         whole = torch.from_numpy(self._exchange.sum(part))
         sizes = [one.numel() for one in self._parameters]
         for parameter, gradient in zip(self._parameters, torch.split(whole, sizes), strict=True):
             parameter.grad = gradient.view_as(parameter)
-        torch.nn.utils.clip_grad_norm_(self._parameters, self._max_norm)
 
     def _sum_losses(self) -> None:
         """What is logged of the last update, over all workers; and that their weights agree."""
