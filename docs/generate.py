@@ -238,8 +238,9 @@ def options_page() -> str:
         rows.append([flags, f"`{as_text(default)}`", allowed, f"{only}{about.meaning}{resume}"])
     return f"""# Training options
 
-What `python train.py --algo ppo` takes beside `--out DIRECTORY`, the directory of the new run
-(otherwise `runs/ppo-...`), and `--resume RUN`, which continues a run.
+What `python train.py` takes beside `--out DIRECTORY`, the directory of the new run (otherwise one
+in `runs/`), `--resume RUN`, which continues a run, and `--variant` and the fields of a
+[variant](extend.md#a-variant), the rules.
 
 This page is written by `python docs/generate.py`.
 

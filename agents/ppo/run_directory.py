@@ -133,7 +133,8 @@ class RunDirectory:
     @property
     def resume_command(self) -> str:
         """The command that goes on with the run."""
-        return f"python train.py --algo ppo --resume {shlex.quote(str(self.path))}"
+        algo = self._read_config()["options"].get("algo", Config.algo)
+        return f"python train.py --algo {algo} --resume {shlex.quote(str(self.path))}"
 
     def _check_unused(self) -> None:
         """Raise `RunError` unless there is nothing, or what a run left that never began."""
@@ -256,7 +257,7 @@ class RunDirectory:
 def _new_directory(config: Config) -> Path:
     """Make a directory named by players, seed and time, with a number if the name is taken."""
     players = "-".join(map(str, config.num_players))
-    name = f"runs/ppo-{players}p-seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
+    name = f"runs/{config.algo}-{players}p-seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
     for number in itertools.count(1):
         path = Path(name if number == 1 else f"{name}-{number}")
         with suppress(FileExistsError):
