@@ -254,8 +254,9 @@ def options_page() -> str:
         rows.append([flags, f"`{as_text(default)}`", allowed, f"{only}{about.meaning}{resume}"])
     return f"""# Training options
 
-The options of `python train.py --algo ppo`. In addition, `--out DIRECTORY` names the directory of
-a new run (`runs/ppo-...` by default), and `--resume RUN` continues a run.
+The options of `python train.py`. In addition, `--out DIRECTORY` names the directory of a new run
+(`runs/ppo-...` by default), `--resume RUN` continues a run, and `--variant` and the fields of a
+[variant](extend.md#a-variant) say the rules.
 
 `python docs/generate.py` writes this page.
 

@@ -81,7 +81,7 @@ def learning_curves(runs: Sequence[Evaluations], file: Path) -> None:
         band = "of its games" if len(runs) == 1 else f"of the mean of {len(runs)} seeds"
         axes.set_xlabel("million decisions of the learner")
         axes.set_ylabel("win share times players")
-        axes.set_title(f"PPO by self-play (band: 95 % interval {band})")
+        axes.set_title(f"Learning by self-play (band: 95 % interval {band})")
         axes.figure.legend(loc="outside right center", frameon=False)
         axes.grid(alpha=0.25)
 

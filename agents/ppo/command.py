@@ -42,7 +42,6 @@ def build_parser() -> argparse.ArgumentParser:
         "With no options: two players, a few minutes on two cores.",
         epilog="example: python train.py --algo ppo --num-players 4 --total-steps 20000000",
     )
-    parser.add_argument("--algo", choices=["ppo"], default="ppo", help="learning algorithm (ppo)")
     for name, about in OPTIONS.items():
         default = getattr(Config, name)
         is_list = isinstance(default, tuple)

@@ -18,6 +18,7 @@ from alles_kaese_env.command_line import usable_cores
 from alles_kaese_env.single_seat import REWARDS
 from alles_kaese_env.variant import Variant
 
+MMD_DEFAULTS = {"opponents": "self", "ent_coef": 0.05}
 MOST_CARDS = 12  # of the largest variant that was solved
 
 # From here on another worker pays, see docs/performance.md.
@@ -64,6 +65,11 @@ def option(default: Any, meaning: str, **details: Any) -> Any:
 class Config:
     """The options of a run; the defaults are those of a few minutes on two cores."""
 
+    algo: str = option(
+        "ppo",
+        "learning algorithm: ppo (MaskablePPO of sb3-contrib) or mmd (magnetic mirror descent)",
+        choices=("ppo", "mmd"),
+    )
     num_players: tuple[int, ...] = option(
         (2,), "one number of players or several, which share the games evenly", low=2, high=6
     )
@@ -92,7 +98,12 @@ class Config:
     batch_size: int = option(2048, "decisions in a minibatch", low=2, high=2**30)
     n_epochs: int = option(4, "passes over the data in an update", low=1, high=1000)
     learning_rate: float = option(1e-3, "initial learning rate, annealed linearly to 0")
-    ent_coef: float = option(0.01, "weight of the entropy bonus")
+    ent_coef: float = option(
+        0.01, "weight of the entropy bonus; of mmd it is 0.05 and goes linearly to 0"
+    )
+    kl_coef: float = option(
+        0.05, "of mmd: weight of the divergence from the policy that played", high=10
+    )
     gae_lambda: float = option(0.9, "lambda of generalised advantage estimation")
     clip_range: float = option(0.2, "clipping range of the probability ratio")
     network: str = option(
@@ -220,8 +231,10 @@ def new_config(given: dict[str, Any]) -> Config:
     Raises:
         RunError: an option is not what is allowed.
     """
-    opponents = {"opponents": "self"} if given.get("engine") == "rllib" else {}
-    config = replace(Config(), **{**opponents, **given})
+    defaults: dict[str, Any] = {"opponents": "self"} if given.get("engine") == "rllib" else {}
+    if given.get("algo") == "mmd":
+        defaults = MMD_DEFAULTS
+    config = replace(Config(), **{**defaults, **given})
     check(config, given)
     return config
 
@@ -259,6 +272,8 @@ def check(config: Config, given: dict[str, Any]) -> None:
         _check_value(flag(name), getattr(config, name), about)
         if name in given and about.engine not in (None, config.engine):
             raise RunError(f"{flag(name)} goes with --engine {about.engine} only")
+    if "kl_coef" in given and config.algo != "mmd":
+        raise RunError("--kl-coef goes with --algo mmd only")
     _check_games(config)
     _check_workers(config)
     if config.engine == "rllib":
@@ -341,6 +356,8 @@ def _check_workers(config: Config) -> None:
 def _check_rllib(config: Config) -> None:
     """What ``--engine rllib`` does not have."""
     only = "allowed with --engine rllib"
+    if config.algo != "ppo":
+        raise RunError(f"--algo is {config.algo}; {only}: ppo")
     if config.num_env_runners > config.num_envs:
         raise RunError(
             f"--num-env-runners is {config.num_env_runners}; "

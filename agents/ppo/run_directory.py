@@ -135,7 +135,8 @@ class RunDirectory:
     @property
     def resume_command(self) -> str:
         """The command that goes on with the run."""
-        return self._command("python train.py --algo ppo --resume {}")
+        algo = self._read_config()["options"].get("algo", Config.algo)
+        return self._command(f"python train.py --algo {algo} --resume {{}}")
 
     @property
     def arena_command(self) -> str:
@@ -281,7 +282,7 @@ class RunDirectory:
 def _new_directory(config: Config) -> Path:
     """Make a directory named by players, seed and time, with a number if the name is taken."""
     players = "-".join(map(str, config.num_players))
-    name = f"runs/ppo-{players}p-seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
+    name = f"runs/{config.algo}-{players}p-seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
     for number in itertools.count(1):
         path = Path(name if number == 1 else f"{name}-{number}")
         with suppress(FileExistsError):

@@ -1,11 +1,11 @@
-"""PPO of sb3-contrib by self-play on this machine: ``train.py --engine sb3``, the default."""
+"""PPO and MMD on sb3-contrib, by self-play on this machine: ``--engine sb3``, the default."""
 
 from __future__ import annotations
 
 import io
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from stable_baselines3.common.logger import Logger, make_output_format
 from stable_baselines3.common.utils import LinearSchedule
 from threadpoolctl import threadpool_limits
 
+from agents.ppo.mmd import MMD
 from agents.ppo.network import NETWORKS, network_of
 from agents.ppo.options import Config
 from agents.ppo.run_directory import RunDirectory
@@ -118,7 +119,10 @@ def use_threads(number: int) -> None:
 
 def new_model(config: Config, games: JoinedVecEnv) -> MaskablePPO:
     """An untrained model."""
-    return MaskablePPO(
+    kind: Callable[..., MaskablePPO] = MaskablePPO
+    if config.algo == "mmd":
+        kind = partial(MMD, alpha=config.ent_coef, kl_coef=config.kl_coef)
+    return kind(
         NETWORKS[config.network],
         games,
         learning_rate=LinearSchedule(config.learning_rate, 0.0, 1.0),
