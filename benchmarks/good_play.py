@@ -14,6 +14,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ BASELINE = "reference"
 GAMES = 1_000  # that are looked at
 HEAVY_DECISIONS = 2_000  # about which a search is asked
 SHARE_GAMES = 20_000
+MARKS = ("-o", "--s", "-.^", ":D", "-v", "--P")  # lines are told apart without colours, too
 OUTPUTS = ("answers.json", "take.svg", "peeks.svg")
 BINS = np.linspace(0, 1, 11)
 
@@ -336,18 +338,22 @@ def stride(decisions: Decisions) -> int:
 
 
 def draw_take_rates(answers: dict[str, Any], file: Path) -> None:
-    """A line for each agent and number of own traps."""
-    with figure(file, width=9) as axes:
+    """A panel for each number of own traps, in it a line for each agent."""
+    with figure(file, width=10) as axes:
+        canvas = axes.figure
+        axes.remove()
         middles = (BINS[:-1] + BINS[1:]) / 2
-        for number, (name, answer) in enumerate(answers.items()):
-            for traps, style in enumerate(("-", "--", ":")):
+        for traps, panel in enumerate(canvas.subplots(1, 3, sharey=True)):
+            for (name, answer), style in zip(answers.items(), cycle(MARKS)):
                 rates = [np.nan if rate is None else rate for rate in answer["take_rates"][traps]]
-                label = f"{name}, {traps} traps"
-                axes.plot(middles, rates, style, color=f"C{number}", label=label, marker=".")
-        axes.set_xlabel("least probability of a trap among the matching cards")
-        axes.set_ylabel("how often one is taken")
-        axes.figure.legend(loc="outside right center", frameon=False)
-        axes.grid(alpha=0.25)
+                panel.plot(middles, rates, style, label=name if traps == 0 else None)
+            panel.set_title(f"own traps: {traps}")
+            panel.set_xlabel("least probability of a trap")
+            panel.spines[["top", "right"]].set_visible(False)
+            panel.grid(alpha=0.25)
+            if traps == 0:
+                panel.set_ylabel("how often a matching card is taken")
+        canvas.legend(loc="outside right center", frameon=False)
 
 
 def draw_peeks(answers: dict[str, Any], file: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import sys
 from collections import defaultdict
 from dataclasses import fields
@@ -11,8 +13,13 @@ from typing import Any
 
 from agents.arena.matches import Score, ratings
 from agents.ppo.options import OPTIONS, Config, as_text, flag
-from alles_kaese_env import OBSERVATION, STATE
+from alles_kaese_env import OBSERVATION, RULES_VERSION, STATE, AllesKaeseEnv
+from alles_kaese_env.actions import describe_action, encode_action
 from alles_kaese_env.command_line import Parser
+from alles_kaese_env.core.records import MAX_SLOTS, NUM_ACTIONS
+from alles_kaese_env.envs.pettingzoo_env import raw_env
+from alles_kaese_env.replay import load
+from alles_kaese_env.viewer.page import page_of
 
 DOCS = Path(__file__).parent
 
@@ -44,6 +51,120 @@ name.
 """
 
 
+def environment_page() -> str:
+    """What Gymnasium and PettingZoo say of their environments, from the code of both APIs."""
+    env, aec = AllesKaeseEnv(), raw_env()
+    space = env.observation_space
+    facts = [
+        ["Import", '`gymnasium.make("AllesKaese-v0")` or `alles_kaese_v0.env()`'],
+        ["Players", "2 to 6; one learner with Gymnasium, every seat with PettingZoo"],
+        ["Agents", f"`{aec.possible_agents[0]}`, `{aec.possible_agents[1]}`, ..."],
+        ["Action space", f"`{env.action_space}`, with a mask of the legal ones"],
+        ["Observation space", f"`Box(0, 1, {space.shape}, {space.dtype})`"],
+        ["Rewards", "-1 to 1, the sum over the seats is 0; 0 before the end"],
+        ["Parallel API", "yes" if aec.metadata["is_parallelizable"] else "no: players take turns"],
+        ["Render modes", ", ".join(f"`{mode}`" for mode in env.metadata["render_modes"])],
+        ["Versions", f"rules {RULES_VERSION}, observation {OBSERVATION.version}"],
+    ]
+    kinds = []
+    for kind in range(NUM_ACTIONS // MAX_SLOTS):
+        first, last = encode_action(kind, 0), encode_action(kind, MAX_SLOTS - 1)
+        words = f"{describe_action(first)} to {describe_action(last)}"
+        kinds.append([f"{first} to {last}", words, WHEN[kind]])
+    _, *sections = (inspect.getdoc(AllesKaeseEnv) or "").split("\n## ")
+    told = dict(section.split("\n", 1) for section in sections)
+    end, _, arguments = told["End"].partition("\nArgs:\n")
+    more = arguments.partition("\n\n")[2].partition("\n\nRaises:")[0]
+    return ENVIRONMENT.format(
+        facts=table(["", ""], facts),
+        actions=table(["action", "what it does", "legal"], kinds),
+        observation=OBSERVATION.size,
+        info=told["Info"].strip(),
+        reward=told["Reward"].strip(),
+        start=told["Start"].strip(),
+        end=end.strip(),
+        reset=more.strip(),
+        arguments=table(["argument", "default", "meaning"], arguments_of(AllesKaeseEnv)),
+        aec_arguments=table(["argument", "default", "meaning"], arguments_of(raw_env)),
+        versions=told["Version history"].strip(),
+    ).replace("``", "`")
+
+
+WHEN = (
+    "no card in the row matches the die (T2)",
+    "that card matches the die (T5)",
+    "that card matches the die (T5)",
+)
+
+
+def arguments_of(cls: type) -> list[list[str]]:
+    """Name, default and meaning of the arguments of a class, from signature and docstring."""
+    text = (inspect.getdoc(cls) or "").split("Args:\n")[1].split("\n\n")[0]
+    entries = re.findall(r"^    ([*\w]+): (.*(?:\n        .*)*)", text, re.MULTILINE)
+    parameters = inspect.signature(cls).parameters
+    rows = []
+    for name, meaning in entries:
+        default = parameters[name.lstrip("*")].default
+        shown = "" if default is inspect.Parameter.empty else f"`{default!r}`"
+        rows.append([f"`{name}`", shown, " ".join(meaning.split())])
+    return rows
+
+
+ENVIRONMENT = """# The environment
+
+2 to 6 players, a row of six cards, a die: peek, take or discard, with most of the fronts unknown.
+The [rules](rules.md) are those of the published game.
+
+![A game against ppo](images/game.webp){{ .table }}
+
+{facts}
+
+## Actions
+
+{actions}
+
+In a smaller variant, slots beyond its row are never legal.
+
+## Observation
+
+{observation} numbers that hold what one seat knows and nothing else: see
+[the observation, field by field](observation.md).
+
+## Information
+
+{info}
+
+## Rewards
+
+{reward}
+
+## Start
+
+{start} {reset}
+
+## End
+
+{end}
+
+## Arguments of Gymnasium
+
+{arguments}
+
+## Arguments of PettingZoo
+
+{aec_arguments}
+
+## Version history
+
+{versions}
+
+The number goes up when results could change, never for speed. How each API is used stands on
+[the page of the APIs](apis.md).
+
+This page is written by `python docs/generate.py`.
+"""
+
+
 def leaderboard_page() -> str:
     """Who is how strong, from the files of the arena in ``docs/leaderboard``."""
     files: dict[int, list[Path]] = defaultdict(list)
@@ -52,7 +173,11 @@ def leaderboard_page() -> str:
     return LEADERBOARD + "".join(board(players, files[players]) for players in sorted(files))
 
 
-LEADERBOARD = """# Leaderboard
+LEADERBOARD = """---
+hide: [toc]
+---
+
+# Leaderboard
 
 All agents against all others. Every deal is played once from every seat, with the same deals for
 all pairs. With more than two players the agent of the row has one seat, and the agent of the
@@ -265,6 +390,8 @@ The options of `python train.py`. In addition, `--out DIRECTORY` names the direc
 
 
 PAGES = {
+    "environment.md": environment_page,
+    "game/replay.html": lambda: page_of(load(DOCS / "game" / "game.json")),
     "observation.md": observation_page,
     "leaderboard.md": leaderboard_page,
     "good_play.md": good_play_page,

@@ -66,13 +66,14 @@ def test_the_observation_page_has_the_layout():
 def test_generated_pages_are_up_to_date(tmp_path):
     """Written anew in an empty directory, they are byte by byte those of the repository."""
     shutil.copy(DOCS / "generate.py", tmp_path)
-    for measured in ("leaderboard", "good_play"):
+    for measured in ("leaderboard", "good_play", "game"):
         shutil.copytree(DOCS / measured, tmp_path / measured)
+    (tmp_path / "game" / "replay.html").unlink()
     run_python(tmp_path / "generate.py")
-    pages = list(tmp_path.glob("*.md"))
-    assert "observation.md" in [page.name for page in pages]
+    pages = [page.relative_to(tmp_path) for page in tmp_path.glob("**/*.*")]
+    assert {Path("observation.md"), Path("game/replay.html")} <= set(pages)
     for page in pages:
-        assert page.read_bytes() == (DOCS / page.name).read_bytes(), page.name
+        assert (tmp_path / page).read_bytes() == (DOCS / page).read_bytes(), page
 
 
 def test_the_readme_has_code():

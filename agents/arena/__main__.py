@@ -105,7 +105,7 @@ def check(names: Sequence[str], options: argparse.Namespace) -> None:
 def play_and_print(names: Sequence[str], options: argparse.Namespace, pairs: matches.Pairs) -> None:
     """Play all pairs, print a line for each, and add each to ``pairs``."""
     width = max(10, *(len(name) + 2 for name in names))
-    heads = f"{'share':>7}  {'95 % interval':<16}{'turns':>6}  {'third traps':<13}{'ms/move':>9}"
+    heads = f"{'share':>7}  {'95 % interval':<16}{'turns':>6}  {'third traps':<13}{'us/move':>9}"
     print(f"{'agent':<{width}}{'against':<{width}}{heads}  by seat", flush=True)
     shape = options.rules, options.games, options.seed, options.processes
     deals = -(-options.games // options.num_players)
@@ -120,18 +120,24 @@ def play_and_print(names: Sequence[str], options: argparse.Namespace, pairs: mat
 
         for name, other, score in matches.all_pairs(names, *shape, on_part, options.only):
             pairs[name, other] = score
-            print(f"{name:<{width}}{other:<{width}}{line_of(score)}", flush=True)
+            if options.num_players > 2 or (other, name) not in pairs or name == other:
+                print(f"{name:<{width}}{other:<{width}}{line_of(score)}", flush=True)
     if len(names) > 2 and options.only is None:
         print_ratings(pairs, names, options.num_players)
 
 
 def line_of(score: matches.Score) -> str:
     """The columns of a pair."""
-    seats = " ".join(f"{share:.3f}" for share in score.per_seat)
+    seats = seats_in_words(score.per_seat)
     return (
         f"{score.share:>7.3f}  {score.low:.3f} to {score.high:.3f}  {score.turns:>6.1f}  "
-        f"{score.third_traps:<13.3f}{score.seconds * 1000:>9.3f}  {seats}"
+        f"{score.third_traps:<13.3f}{score.seconds * 1e6:>9.1f}  {seats}"
     )
+
+
+def seats_in_words(shares: Sequence[float]) -> str:
+    """The share in each seat, as it stands in a line and in the CSV file."""
+    return " ".join(f"{share:.3f}" for share in shares)
 
 
 def print_ratings(pairs: matches.Pairs, names: Sequence[str], num_players: int) -> None:
@@ -202,9 +208,9 @@ def write_csv(rows: Sequence[dict[str, Any]], file: Path) -> None:
         replacing(file) as temporary,
         open(temporary, "w", newline="", encoding="utf-8", errors="surrogateescape") as stream,
     ):
-        writer = csv.DictWriter(stream, matches.PAIR_FIELDS, extrasaction="ignore")
+        writer = csv.DictWriter(stream, list(rows[0]))
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({**row, "per_seat": seats_in_words(row["per_seat"])} for row in rows)
 
 
 def shares_of(pairs: matches.Pairs, names: Sequence[str]) -> Any:

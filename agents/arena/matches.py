@@ -24,7 +24,6 @@ from alles_kaese_env.variant import whole_number
 NORMAL_95 = 1.959964  # half the width of a 95 % interval, in standard errors
 GAMES_AT_ONCE = 2_000  # a part of a pairing, and what a process does before it reports
 MOST_GAMES = 10**9
-PAIR_FIELDS = ("agent", "against", "num_players", "games", "share", "low", "high")
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ TRAP_GAMES = 1_000
 SUFFIXES = (".png", ".svg")
 LEAST = 1e-5  # of an exploitability that is drawn, by a logarithmic scale; it has five digits
 BEST_RESPONSE = "best response"  # in place of a baseline, of rows with an exploitability
+STYLES = ("-", "--", ":", "-.")
 
 
 @contextmanager
@@ -67,6 +68,7 @@ def learning_curves(runs: Sequence[Evaluations], file: Path) -> None:
         file: PNG or SVG.
     """
     with figure(file, width=9) as axes:
+        opponents = list(dict.fromkeys(name for _, name in _baselines(runs)))
         for players, name in _baselines(runs):
             steps, share, low, high = _curve(runs, players, name)
             if name == BEST_RESPONSE:
@@ -75,9 +77,12 @@ def learning_curves(runs: Sequence[Evaluations], file: Path) -> None:
                 right.semilogy(steps, exploitability, "k:", label="exploitability")
                 right.set_ylabel("exploitability")
                 continue
-            line = axes.plot(steps, share, label=f"{players} players against {name}")[0]
-            axes.fill_between(steps, low, high, alpha=0.25, color=line.get_color(), linewidth=0)
-        axes.axhline(1, color="grey", linewidth=0.8, linestyle="--")
+            # A colour for the number of players, a line style for the opponent.
+            color, style = f"C{players - 2}", STYLES[opponents.index(name) % len(STYLES)]
+            label = f"{players} players against {name}"
+            axes.plot(steps, share, linestyle=style, color=color, label=label)
+            axes.fill_between(steps, low, high, alpha=0.25, color=color, linewidth=0)
+        axes.axhline(1, color="grey", linewidth=1.2, label="1.0: an even share")
         band = "of its games" if len(runs) == 1 else f"of the mean of {len(runs)} seeds"
         axes.set_xlabel("million decisions of the learner")
         axes.set_ylabel("win share times players")

@@ -122,7 +122,7 @@ def report(run: RunDirectory, config: Config, network: PolicyNetwork) -> None:
     than those of the evaluations.
     """
     fixed = [] if config.opponents in ("self", "pool") else [config.opponents]
-    heads = f"{'mode':<8}{'players':>7}  {'against':<20}{'games':>8}{'share':>7}  "
+    heads = f"{'mode':<8}{'players':>7}  {'against':<20}{'games':>8}{'even':>7}{'share':>7}  "
     print(f"{heads}{'95 % interval':<16}  worst to best seat")
     pairs: list[dict[str, Any]] = []
     exploited: dict[str, float] = {}
@@ -140,7 +140,8 @@ def report(run: RunDirectory, config: Config, network: PolicyNetwork) -> None:
                 pair = {"agent": f"ppo:{run.path}{ending}", "against": name}
                 pairs.append({**pair, "num_players": players, **asdict(score)})
                 print(
-                    f"{mode:<8}{players:>7}  {name:<20}{score.games:>8,}{score.share:>7.3f}  "
+                    f"{mode:<8}{players:>7}  {name:<20}{score.games:>8,}{1 / players:>7.3f}"
+                    f"{score.share:>7.3f}  "
                     f"{score.low:.3f} to {score.high:.3f}  "
                     f"{min(score.per_seat):.3f} to {max(score.per_seat):.3f}",
                     flush=True,

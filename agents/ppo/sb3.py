@@ -122,10 +122,12 @@ def new_model(config: Config, games: JoinedVecEnv) -> MaskablePPO:
     kind: Callable[..., MaskablePPO] = MaskablePPO
     if config.algo == "mmd":
         kind = partial(MMD, alpha=config.ent_coef, kl_coef=config.kl_coef)
+    # The library asks after a rollout for the rate, so the last update would be one at 0.
+    last = min(1.0, config.n_steps * config.num_envs / config.total_steps)
     return kind(
         NETWORKS[config.network],
         games,
-        learning_rate=LinearSchedule(config.learning_rate, 0.0, 1.0),
+        learning_rate=LinearSchedule(config.learning_rate, last * config.learning_rate, 1.0),
         n_steps=config.n_steps,
         batch_size=min(config.batch_size, config.n_steps * config.num_envs),
         n_epochs=config.n_epochs,
@@ -179,8 +181,13 @@ class Monitor(BaseCallback):
         self.logger.dump(self.model.num_timesteps)
 
     def _record(self, figures: dict[str, float]) -> None:
-        for name, figure in figures.items():
-            self.logger.record(name, figure)
+        """Log an evaluation at its own step; the logger of the model waits for the next rollout."""
+        if figures:
+            steps = self.model.num_timesteps
+            logger = Logger(None, self.logger.output_formats)
+            for name, figure in {**figures, "time/total_timesteps": steps}.items():
+                logger.record(name, figure)
+            logger.dump(steps)
 
 
 def load(model: MaskablePPO, file: Path | io.BytesIO, seed: int, rank: int = 0) -> None:

@@ -24,6 +24,8 @@ HELP_COLUMNS = 96
 class GameWindow:
     """A session in a window, with a line of words and buttons below the picture."""
 
+    size = SIZE[0], SIZE[1] + STRIP
+
     def __init__(self, session: Session) -> None:
         self.session = session
 
@@ -32,7 +34,7 @@ class GameWindow:
         session = self.session
         art.open_display()
         try:
-            screen = pygame.display.set_mode((SIZE[0], SIZE[1] + STRIP))
+            screen = pygame.display.set_mode(self.size)
             pygame.display.set_caption(f"Alles Käse! - {session.title}")
             clock = pygame.time.Clock()
             while session.is_open:
@@ -41,7 +43,7 @@ class GameWindow:
                 session.tick(clock.tick(FRAMES_A_SECOND) / 1000)
                 if session.is_stale:
                     session.is_stale = False
-                    self._paint(screen)
+                    self.paint(screen)
                     pygame.display.flip()
         except KeyboardInterrupt:
             return INTERRUPTED
@@ -84,7 +86,8 @@ class GameWindow:
         elif event.type in (pygame.WINDOWEXPOSED, pygame.WINDOWRESTORED):
             session.is_stale = True
 
-    def _paint(self, screen: pygame.Surface) -> None:
+    def paint(self, screen: pygame.Surface) -> None:
+        """Draw the picture or the help, and the strip, on a surface of `size`."""
         session = self.session
         screen.fill((18, 34, 30))
         if session.is_help_shown:
