@@ -15,6 +15,7 @@ import builtins
 import hashlib
 import json
 import sys
+from dataclasses import asdict
 from importlib.machinery import PathFinder, SourceFileLoader
 
 import numpy as np
@@ -201,7 +202,8 @@ def solved():
     small = Variant(traps=(1, 1), copies=(2, 2), row_size=2, trap_limit=1)
     table = {name: agents.make(name, small) for name in ("random", "greedy")}
     solution = solve(small, table, gap=1e-3)
-    return [solution.value, solution.exploited, solution.states]
+    exploited = {name: asdict(figures) for name, figures in solution.exploited.items()}
+    return [solution.value, exploited, solution.states]
 
 
 def compiled_types():

@@ -29,7 +29,7 @@ from alles_kaese_env.core.records import (
 )
 from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv
 from alles_kaese_env.scripted import ScriptedDeal
-from alles_kaese_env.viewer.text import text_of
+from alles_kaese_env.viewer.text import plural, text_of
 from alles_kaese_env.viewer.view import view_of_observation
 
 for_all_variants = pytest.mark.parametrize("variant", all_variants(), ids=name_of)
@@ -520,7 +520,7 @@ def test_the_text_shows_what_the_observation_says(variant):
         for record, observation in zip(batch.games, batch.observe(seat), strict=True):
             lines = text_of(view_of_observation(observation, variant, seat)).splitlines()
             assert max(map(len, lines)) <= 80
-            assert f"reserve {record['reserve']} cards" in lines[0]
+            assert f"reserve {plural(int(record['reserve']), 'card')}" in lines[0]
             holes = next(line for line in lines if line.startswith("holes")).split()[1:]
             row = record["row"][: variant.row_size]
             assert holes == [str(number) if number else "-" for number in row]
