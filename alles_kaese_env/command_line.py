@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn, TextIO
 
 from gymnasium.error import DependencyNotInstalled
@@ -20,6 +21,10 @@ from alles_kaese_env.variant import BURN_RULES, VARIANTS, Variant
 MISSING = (ImportError, DependencyNotInstalled)  # what an extra raises that is not installed
 SECONDS_BETWEEN_LINES = 30.0
 INTERRUPTED = 130  # the exit code of what Ctrl-C ended, as shells have it
+
+
+class NoDisplayError(RuntimeError):
+    """A window is asked for where there is no display."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -108,6 +113,41 @@ def variant_words(variant: Variant) -> list[str]:
         text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
         words += [f"--{name.replace('_', '-')}", text]
     return words
+
+
+def usable_cores() -> int:
+    """Cores that this process may use: its affinity and, on Linux, the limits of its cgroups.
+
+    A limit that is no whole number counts as the next smaller one.
+    """
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    return max(1, min([cores, *map(int, _cgroup_limits(Path("/proc/self/cgroup")))]))
+
+
+def _cgroup_limits(membership: Path, root: Path = Path("/sys/fs/cgroup")) -> Iterator[float]:
+    """Cores that a process may use, by each of its cgroups that has a limit (versions 1 and 2).
+
+    Args:
+        membership: lines ``number:controllers:path``, as in ``/proc/self/cgroup``.
+        root: where the cgroups are mounted.
+    """
+    with suppress(OSError, ValueError):
+        for line in membership.read_text(encoding="utf-8").splitlines():
+            _, controllers, own = line.split(":", 2)
+            if controllers and "cpu" not in controllers.split(","):
+                continue
+            # A container sees its own group as the root, so each one above counts as well.
+            for group in [PurePosixPath(own), *PurePosixPath(own).parents]:
+                folder = root / ("cpu" if controllers else "") / str(group).lstrip("/")
+                names = ["cpu.cfs_quota_us", "cpu.cfs_period_us"] if controllers else ["cpu.max"]
+                with suppress(OSError, ValueError, ZeroDivisionError):
+                    texts = [(folder / name).read_text(encoding="utf-8") for name in names]
+                    quota, period = " ".join(texts).split()
+                    if float(quota) > 0:  # "max" and -1 stand for none
+                        yield float(quota) / float(period)
 
 
 def needs_extra(what: str, extra: str, error: Exception) -> str:

@@ -23,11 +23,30 @@ from alles_kaese_env.state import State, checked_array, checked_games, make_stat
 from alles_kaese_env.variant import Variant, whole_number
 
 Rows = npt.NDArray[np.int64]
+BYTES_A_GAME = (  # its payoffs aside: record, observation, stream, mask, three numbers, two flags
+    GAME.itemsize + OBSERVATION_RECORD.itemsize + STREAM.itemsize + NUM_ACTIONS + 3 * 8 + 2
+)
 
 
 def as_records(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[np.void]:
     """A contiguous array (B,) or (B, n) as (B,) records over the same memory."""
     return array.view(dtype).reshape(len(array))
+
+
+def check_memory(games: int, players: int) -> None:
+    """Raise `ValueError` if the arrays of so many games are larger than the memory of this machine.
+
+    Where memory is handed out before it is there, as on Linux and macOS, the system would end the
+    process. Elsewhere NumPy's `MemoryError` says how much is missing.
+    """
+    if hasattr(os, "sysconf"):
+        needed = games * (BYTES_A_GAME + np.float32().itemsize * players)
+        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if needed > there:
+            raise ValueError(
+                f"{games} games need {needed / 1e9:,.0f} GB of memory; "
+                f"allowed: as many as fit into the {there / 1e9:,.0f} GB of this machine"
+            )
 
 
 class GameBatch:
@@ -82,6 +101,7 @@ class GameBatch:
             raise ValueError(f"variant is {variant!r}; allowed: a Variant, or None")
         self.variant = Variant() if variant is None else variant
         self.threads = whole_number("threads", threads, 1, 1024)
+        check_memory(self.num_games, self.variant.num_players)
         self.autoreset = bool(autoreset)
         self.streams = streams_of(seed, num_games)
         self.games = np.zeros(num_games, GAME)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +37,7 @@ class Field:
     @property
     def stop(self) -> int:
         """Where the next field begins."""
-        return self.start + int(np.prod(self.shape))
+        return self.start + math.prod(self.shape)
 
     @property
     def where(self) -> slice:

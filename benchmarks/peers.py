@@ -6,6 +6,7 @@ Peers that are not installed are left out. Each is a generator that yields how m
 from __future__ import annotations
 
 import importlib.util
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -71,21 +72,24 @@ def aec_game(env: Any) -> Iterator[int]:
 
 
 def openspiel_leduc() -> Iterator[int]:
-    """OpenSpiel's Leduc poker, observation tensor and legal actions of each decision."""
+    """OpenSpiel's Leduc poker."""
     import pyspiel
 
-    game = pyspiel.load_game("leduc_poker")
-    rng = np.random.default_rng(0)
+    return open_spiel_game(pyspiel.load_game("leduc_poker"))
+
+
+def open_spiel_game(game: Any) -> Iterator[int]:
+    """Random play with the observation tensor and legal actions of each decision."""
+    draw = random.Random(0)  # noqa: S311 - a game
     while True:
         state = game.new_initial_state()
         while not state.is_terminal():
             if state.is_chance_node():
-                outcomes = state.chance_outcomes()
-                state.apply_action(outcomes[int(rng.random() * len(outcomes))][0])
+                outcomes, chances = zip(*state.chance_outcomes(), strict=True)
+                state.apply_action(draw.choices(outcomes, chances)[0])
                 continue
             state.observation_tensor()
-            legal = state.legal_actions()
-            state.apply_action(legal[int(rng.random() * len(legal))])
+            state.apply_action(draw.choice(state.legal_actions()))
             yield 1
 
 

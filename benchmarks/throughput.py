@@ -9,7 +9,8 @@ Example:
 A step is one decision of one seat. Where opponents play inside a step (Gymnasium, VectorEnv,
 stable-baselines3), only the learner's decisions count. Compilation is not measured; dealing a new
 game when one has ended is. "rules" is the compiled rules alone, "core" adds mask and observation.
-A render mode is set and ``render`` never called, as libraries do by default.
+A render mode is set and ``render`` never called, as libraries do by default; "Gymnasium pictures"
+draws each step with ``render_mode="rgb_array"``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -42,6 +44,7 @@ from alles_kaese_env.game_batch import as_records
 from alles_kaese_env.variant import whole_number
 
 STEPS_BETWEEN_LOOKS = 64  # at the clock
+PICTURES_BEFORE = 1_000
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,7 @@ def sb3_vec_env(case: Case) -> Iterator[int]:
         yield case.games
 
 
-def gymnasium_env(case: Case) -> Iterator[int]:
+def gymnasium_env(case: Case, is_drawn: bool = False) -> Iterator[int]:
     """One Gymnasium env without wrappers, random opponents."""
     env: Any = gymnasium.make(
         "AllesKaese-v0", num_players=case.players, render_mode=case.render_mode
@@ -182,9 +185,19 @@ def gymnasium_env(case: Case) -> Iterator[int]:
         legal = np.flatnonzero(info["action_mask"])
         number = (number + 1) % len(tickets)
         _, _, terminated, _, info = env.step(int(legal[int(tickets[number] * len(legal))]))
+        if is_drawn:
+            env.render()
         if terminated:
             _, info = env.reset()
         yield 1
+
+
+def gymnasium_pictures(case: Case) -> Iterator[int]:
+    """The same, with a picture of each step; the parts of pictures are drawn before."""
+    play = gymnasium_env(replace(case, render_mode="rgb_array"), is_drawn=True)
+    for _ in range(PICTURES_BEFORE):
+        next(play)
+    return play
 
 
 def pettingzoo_aec(case: Case) -> Iterator[int]:
@@ -194,6 +207,48 @@ def pettingzoo_aec(case: Case) -> Iterator[int]:
     )
 
 
+def open_spiel(case: Case) -> Iterator[int]:
+    """One OpenSpiel game, its observation tensor and legal actions; chance events do not count."""
+    import pyspiel
+
+    from alles_kaese_env.envs.open_spiel import SHORT_NAME
+
+    return peers.open_spiel_game(pyspiel.load_game(SHORT_NAME, {"players": case.players}))
+
+
+def open_spiel_rl(case: Case) -> Iterator[int]:
+    """OpenSpiel's rl_environment, which its agents learn in: information states of all seats."""
+    import pyspiel
+    from open_spiel.python import rl_environment
+
+    from alles_kaese_env.envs.open_spiel import SHORT_NAME
+
+    game = pyspiel.load_game(SHORT_NAME, {"players": case.players})
+    env, tickets = rl_environment.Environment(game), np.random.default_rng(0)
+    env.seed(0)
+    while True:
+        step = env.reset()
+        while not step.last():
+            legal = step.observations["legal_actions"][step.observations["current_player"]]
+            step = env.step([legal[int(tickets.random() * len(legal))]])
+            yield 1
+
+
+def rllib_env(case: Case) -> Iterator[int]:
+    """One RLlib env, without RLlib's env runner."""
+    from alles_kaese_env.envs.rllib import AllesKaeseMultiAgentEnv
+
+    env, tickets = AllesKaeseMultiAgentEnv({"num_players": case.players}), np.random.default_rng(0)
+    seen, _ = env.reset(seed=0)
+    while True:
+        agent = next(iter(seen))
+        legal = np.flatnonzero(seen[agent]["action_mask"])
+        seen, _, ended, *_ = env.step({agent: int(legal[int(tickets.random() * len(legal))])})
+        if ended["__all__"]:
+            seen, _ = env.reset()
+        yield 1
+
+
 BATCHED: dict[str, Callable[[Case], Iterator[int]]] = {
     "rules": rules_loop,
     "core": core_loop,
@@ -201,9 +256,23 @@ BATCHED: dict[str, Callable[[Case], Iterator[int]]] = {
     "VectorEnv": vector_env,
     "SB3 VecEnv": sb3_vec_env,
 }
-SINGLE = {"Gymnasium": gymnasium_env, "PettingZoo AEC": pettingzoo_aec}
+SINGLE: dict[str, Callable[[Case], Iterator[int]]] = {
+    "Gymnasium": gymnasium_env,
+    "Gymnasium pictures": gymnasium_pictures,
+    "PettingZoo AEC": pettingzoo_aec,
+    "OpenSpiel": open_spiel,
+    "OpenSpiel rl_environment": open_spiel_rl,
+    "RLlib": rllib_env,
+}
+NEEDED = {  # a library of each API that the base install lacks
+    "SB3 VecEnv": "stable_baselines3",
+    "Gymnasium pictures": "pygame",
+    "OpenSpiel": "pyspiel",
+    "OpenSpiel rl_environment": "pyspiel",
+    "RLlib": "ray",
+}
 THREADED = ("GameBatch",)
-RENDERED = ("VectorEnv", *SINGLE)
+RENDERED = ("VectorEnv", "Gymnasium", "PettingZoo AEC")
 RENDER_MODES = ("none", "ansi", "rgb_array")
 
 
@@ -285,7 +354,7 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    apis = [*BATCHED, *SINGLE]
+    apis = [api for api in (*BATCHED, *SINGLE) if find_spec(NEEDED.get(api, "gymnasium"))]
     add("--apis", nargs="+", choices=apis, default=apis, metavar="API", help=", ".join(apis))
     add("--games", nargs="+", type=int, default=[1024], help="batch sizes (1024)")
     add("--players", nargs="+", type=int, default=[2], choices=range(2, 7))

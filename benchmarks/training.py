@@ -1,33 +1,43 @@
-"""Where the time of a PPO run goes, and how many steps a second it makes.
+"""How many steps a second a PPO run makes, by its workers, and where its time goes.
 
 Example:
-    python benchmarks/training.py --num-envs 256 1024 --threads 1 2 --default-sb3 --json out.json
+    python benchmarks/training.py --workers 1 2 4 8 16 --busy 0 1 --json out.json
 
 Each line is a run of ``train.py``'s learner without its evaluations, after a first rollout and
-update that are not counted. ``--default-sb3`` adds what one would write without this project:
-MaskablePPO with default hyperparameters on eight single games in a DummyVecEnv, against random
-opponents, in the same run.
+update that are not counted; the shares are of the time of the first worker, and its update holds
+the time that it waits for the others. ``--busy`` runs so many busy processes beside it. Runs of
+all kinds take turns, ``--repeats`` times; the medians and their ratios stand at the end.
+
+Default SB3 is what one would write without this project: MaskablePPO with default hyperparameters
+on eight single games in a DummyVecEnv, against random opponents.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import torch
 from sb3_contrib import MaskablePPO
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.ppo.options import Config
-from agents.ppo.sb3 import new_model, use_threads
+from agents.ppo.sb3 import new_model, others, use_threads
 from agents.ppo.self_play import SelfPlay, games_of
 from alles_kaese_env.command_line import Parser
 
@@ -40,10 +50,19 @@ class Run:
 
     name: str
     num_envs: int
+    workers: int
     threads: int
+    busy: int
     steps: int
     steps_per_s: float
     shares: dict[str, float]
+
+    @property
+    def kind(self) -> str:
+        """What the run is of."""
+        beside = f", beside {self.busy} busy" if self.busy else ""
+        cores = f"{self.workers} x {self.threads} threads" if self.threads > 1 else self.workers
+        return f"{self.name}, {self.num_envs:,} games, workers {cores}{beside}"
 
 
 class Stopwatch:
@@ -72,36 +91,61 @@ class Stopwatch:
         return timed
 
 
-def measure(name: str, model: MaskablePPO, venv: Any, steps: int, callback: Any = None) -> Run:
-    """Learn for so many steps after a first rollout."""
+class Begin(BaseCallback):
+    """Calls a function before the second rollout."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        super().__init__()
+        self._function = function
+        self._rollouts = 0
+
+    def _on_rollout_start(self) -> None:
+        self._rollouts += 1
+        if self._rollouts == 2:
+            self._function()
+
+    def _on_step(self) -> bool:
+        return True
+
+
+def measure(
+    model: MaskablePPO, venv: Any, total_steps: int, callbacks: list[BaseCallback]
+) -> tuple[int, float, dict[str, float]]:
+    """Learn so many steps; those after the first rollout and update, steps a second, shares."""
     watch = Stopwatch()
-    model.learn(1, callback=callback)
-    watch.watch("environment", venv, "step")
-    watch.watch("environment", venv, "env_method")
-    for games in getattr(venv, "batches", []):
-        watch.watch("opponents", games, "_choose")
-    watch.watch("policy forward", model.policy, "forward")
-    watch.watch("policy forward", model.policy, "predict_values")
-    watch.watch("update", model, "train")
-    before = model.num_timesteps
-    started = time.perf_counter()
-    model.learn(steps, callback=callback, reset_num_timesteps=False)
+    began: list[float] = []
+
+    def begin() -> None:
+        watch.watch("environment", venv, "step")
+        watch.watch("environment", venv, "env_method")
+        for games in getattr(venv, "batches", []):
+            watch.watch("opponents", games, "_choose")
+        watch.watch("policy forward", model.policy, "forward")
+        watch.watch("policy forward", model.policy, "predict_values")
+        watch.watch("update", model, "train")
+        began.extend([model.num_timesteps, time.perf_counter()])
+
+    model.learn(total_steps, callback=[*callbacks, Begin(begin)])
+    before, started = began
     elapsed = time.perf_counter() - started
     shares = {part: seconds / elapsed for part, seconds in watch.spent.items()}
     shares["everything else"] = 1 - sum(shares.values())
-    made = model.num_timesteps - before
-    return Run(name, venv.num_envs, torch.get_num_threads(), made, made / elapsed, shares)
+    made = model.num_timesteps - int(before)
+    return made, made / elapsed, shares
 
 
-def self_play(config: Config, steps: int) -> Run:
+def self_play(config: Config, steps: int, busy: int = 0) -> Run:
     """The learner of train.py."""
     use_threads(config.threads)
-    venv = games_of(config)
-    with tempfile.TemporaryDirectory() as pool:
-        callback = SelfPlay(config.opponents, venv, Path(pool), config.seed)
-        return measure(
-            f"train.py, {config.opponents}", new_model(config, venv), venv, steps, callback
-        )
+    config = replace(config, total_steps=config.num_envs * config.n_steps + steps)
+    venv = games_of(config.of_worker(0))
+    model = new_model(config, venv)
+    with tempfile.TemporaryDirectory() as pool, others(model, config, Path(pool)) as together:
+        callbacks = [SelfPlay(config.opponents, venv, Path(pool), config.seed), *together]
+        figures = measure(model, venv, config.total_steps, callbacks)
+    name = f"train.py, {config.opponents}"
+    workers = config.number_of_workers
+    return Run(name, config.num_envs, workers, config.threads, busy, *figures)
 
 
 def measure_speed(config: Config) -> float:
@@ -116,11 +160,26 @@ def stock_model(num_players: int, opponents: Any = "random", seed: int = 0) -> M
     return MaskablePPO("MlpPolicy", venv, seed=seed, device="cpu")
 
 
-def default_sb3(num_players: int, threads: int, steps: int) -> Run:
-    """Default SB3."""
-    torch.set_num_threads(threads)
+def default_sb3(num_players: int, steps: int, busy: int = 0) -> Run:
+    """Default SB3, on one thread."""
+    torch.set_num_threads(1)
     model = stock_model(num_players)
-    return measure("default SB3", model, model.get_env(), steps)
+    venv = model.get_env()
+    figures = measure(model, venv, model.n_steps * 8 + steps, [])
+    return Run("default SB3, random", 8, 1, 1, busy, *figures)
+
+
+@contextmanager
+def neighbours(number: int) -> Iterator[None]:
+    """So many busy processes."""
+    command = [sys.executable, "-c", "while True: pass"]
+    processes = [subprocess.Popen(command) for _ in range(number)]  # noqa: S603
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 def main() -> int:
@@ -131,49 +190,64 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     default = Config()
-    parser.add_argument("--num-envs", nargs="+", type=int, default=[default.num_envs])
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--num-players", type=int, default=2, choices=range(2, 7))
-    parser.add_argument("--opponents", nargs="+", default=["pool", "random"])
-    parser.add_argument("--steps", type=int, default=300_000)
-    parser.add_argument("--default-sb3", action="store_true", help="measure default SB3 too")
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    add = parser.add_argument
+    add("--workers", nargs="+", type=int, default=[1, 2])
+    add("--busy", nargs="+", type=int, default=[0, 1], help="busy processes beside it (0 1)")
+    add("--threads", nargs="+", type=int, default=[1], help="of each worker (1)")
+    add("--num-envs", nargs="+", type=int, default=[default.num_envs])
+    add("--opponents", nargs="+", default=["pool"])
+    add("--num-players", type=int, default=2, choices=range(2, 7))
+    add("--steps", type=int, default=200_000, help="of each run (200,000)")
+    add("--repeats", type=int, default=3)
+    add("--default-sb3", action=argparse.BooleanOptionalAction, default=True)
+    add("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
-    if min(*options.num_envs, *options.threads, options.steps) < 1:
-        parser.error("--num-envs, --threads and --steps: allowed are positive numbers")
-    runs = []
-    for threads in options.threads:
-        for num_envs in options.num_envs:
-            for opponents in options.opponents:
+    positive = [*options.workers, *options.threads, *options.num_envs]
+    if min(*positive, options.steps, options.repeats, *[busy + 1 for busy in options.busy]) < 1:
+        parser.error("--busy: allowed are numbers from 0 on; of the other options positive ones")
+    runs: list[Run] = []
+    kinds = list(product(options.opponents, options.num_envs, options.threads, options.workers))
+    for _, busy in product(range(options.repeats), options.busy):
+        with neighbours(busy):
+            for opponents, num_envs, threads, workers in kinds:
                 config = replace(
                     default,
                     num_players=(options.num_players,),
+                    opponents=opponents,
                     num_envs=num_envs,
                     threads=threads,
-                    opponents=opponents,
+                    workers=workers,
                 )
-                runs.append(self_play(config, options.steps))
+                runs.append(self_play(config, options.steps, busy))
                 print_run(runs[-1])
-        if options.default_sb3:
-            runs.append(default_sb3(options.num_players, threads, 16_384))
-            print_run(runs[-1])
-            for run in runs[:-1]:
-                if run.threads == threads:
-                    ratio = run.steps_per_s / runs[-1].steps_per_s
-                    print(f"{run.name}, {run.num_envs} games: {ratio:.1f} x default SB3")
+            if options.default_sb3 and not busy:
+                runs.append(default_sb3(options.num_players, 16_384))
+                print_run(runs[-1])
+    print_medians(runs)
     if options.json:
         options.json.write_text(json.dumps({"runs": [asdict(run) for run in runs]}, indent=2))
     return 0
 
 
 def print_run(run: Run) -> None:
-    """A line for a run."""
+    """A line for a run, with the load of the machine where the system tells it."""
     shares = ", ".join(f"{part} {share:.0%}" for part, share in run.shares.items())
-    print(
-        f"{run.name}: {run.num_envs} games, threads {run.threads}: "
-        f"{run.steps_per_s:,.0f} steps/s ({shares})",
-        flush=True,
-    )
+    load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+    print(f"{run.kind}: {run.steps_per_s:,.0f} steps/s ({shares}){load}", flush=True)
+
+
+def print_medians(runs: list[Run]) -> None:
+    """The median of each kind, and how it compares with the first kind and with the last."""
+    speeds: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        speeds[run.kind].append(run.steps_per_s)
+    medians = {kind: statistics.median(each) for kind, each in speeds.items()}
+    first, stock = next(iter(medians)), [kind for kind in medians if kind.startswith("default")]
+    print(f"\nMedians of {len(speeds[first])}; x: times the first line")
+    for kind, median in medians.items():
+        ratio = f"{median / medians[first]:5.2f} x"
+        ratio += f", {median / medians[stock[0]]:5.1f} x default SB3" if stock else ""
+        print(f"{median:>9,.0f} steps/s {ratio}  {kind}")
 
 
 if __name__ == "__main__":

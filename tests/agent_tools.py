@@ -174,7 +174,7 @@ def imports_of(file):
     return found
 
 
-def start_python(*arguments, cwd=ROOT):
+def start_python(*arguments, cwd=ROOT, **options):
     """A fresh interpreter that finds the repository and ``cwd``, with its output in pipes."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(cwd)])}
     pipe = subprocess.PIPE
@@ -185,6 +185,7 @@ def start_python(*arguments, cwd=ROOT):
         stdout=pipe,
         stderr=pipe,
         text=True,
+        **options,
     )
 
 

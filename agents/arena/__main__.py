@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -29,6 +28,7 @@ from alles_kaese_env.command_line import (
     add_variant,
     progress,
     provenance,
+    usable_cores,
     variant_of,
     variant_words,
 )
@@ -76,7 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--games", type=int, default=20_000, help="games of each pair (%(default)s)")
     add("--only", metavar="AGENT", help="play this agent's pairs alone")
     add("--seed", type=int, default=0, help="random seed (%(default)s)")
-    cores = os.cpu_count() or 1
+    cores = usable_cores()
     add("--processes", type=int, default=1, help=f"in parallel (1; cores here: {cores})")
     add("--json", type=Path, metavar="FILE", help="the pairs")
     add("--csv", type=Path, metavar="FILE", help="the pairs")

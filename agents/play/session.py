@@ -12,13 +12,19 @@ import numpy as np
 from agents.play.table import Table
 from agents.search.agent import SearchAgent
 from alles_kaese_env.actions import KINDS, decode_action, describe_action, encode_action
-from alles_kaese_env.core.records import MAX_SLOTS, PEEK, TAKE
+from alles_kaese_env.core.records import CHEESE, MAX_SLOTS, PEEK, TAKE, TRAP
 from alles_kaese_env.viewer.session import Session
-from alles_kaese_env.viewer.text import describe_end, slots_in_words
-from alles_kaese_env.viewer.view import view_of_replay
+from alles_kaese_env.viewer.text import describe_end, rules_in_short, slots_in_words
+from alles_kaese_env.viewer.view import View, view_of_replay
 
 HINT_PLAYOUTS = 400  # for each legal action
-THINKING = "the search agent is thinking (the first time some seconds)"
+THINKING = "the search agent is thinking (after an installation it compiles first: a minute or two)"
+LEAVING = ("q", "escape")
+HELP = (
+    "Left, right or the number of a slot: choose a card. Up, down, or p, t, d: peek, take, "
+    "discard. Enter: act. h: a hint. n: a new game after this one. q or Esc, twice: quit. Any key "
+    "closes this help."
+)
 
 
 class PlaySession(Session):
@@ -37,6 +43,7 @@ class PlaySession(Session):
         assert table.seat is not None, "there is a person"
         self.table, self.delay, self.seat = table, delay, table.seat
         self.title = f"you are seat {self.seat}; what you peeked at stays shown to you"
+        self.help = HELP, *rules_in_short(table.variant)
         self.kind, self.slot = TAKE, 0
         self._results: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._decided: int | None = None  # by an agent, not yet carried out
@@ -49,7 +56,8 @@ class PlaySession(Session):
             "down": ("", self.switch_kind),
             "enter": ("act", self.act),
             "h": ("hint", self.ask_for_hint),
-            "q": ("quit", self.leave),
+            "n": ("new game", self.play_again),
+            **self.common_keys(),
             **{name[0]: ("", partial(self.select, kind=kind)) for kind, name in KINDS.items()},
             **{str(slot): ("", partial(self.select, slot=slot)) for slot in range(MAX_SLOTS)},
         }
@@ -60,12 +68,31 @@ class PlaySession(Session):
     def go_on(self) -> None:
         """Let the seat to move decide."""
         self._waited = 0.0
+        self.view = view_of_replay(self.table.replay(self.seat))
         if self.table.is_persons_turn:
-            (self.kind, *_), (self.slot, *_) = self.legal()
+            self.kind, self.slot = self.first_choice()
         elif not self.table.is_over:
             self.work_beside(self.table.choose, self.decide)
-        self.view = view_of_replay(self.table.replay(self.seat))
         self.answer("")
+
+    def first_choice(self) -> tuple[int, int]:
+        """What is selected to begin with: the first legal action that is of some use.
+
+        A card that the person knows is not peeked at, and no trap is taken: if all that match
+        are known as traps, to discard is selected.
+        """
+        kinds, slots = self.legal()
+        wrong = (CHEESE, TRAP) if kinds[0] == PEEK else (TRAP,)
+        safe = [slot for slot in slots if self.view.front[slot] not in wrong]
+        return (kinds[0], safe[0]) if safe else (kinds[-1], slots[0])
+
+    def play_again(self) -> None:
+        """Deal anew, when the game is over."""
+        if self.table.is_over:
+            self.table.deal()
+            self.go_on()
+        else:
+            self.answer("the game is not over yet")
 
     def work_beside(self, work: Callable[[], int], then: Callable[[int], None]) -> None:
         """Work in a thread, so that the screen stays alive; a later tick passes on the result.
@@ -94,9 +121,9 @@ class PlaySession(Session):
         self.table.act(action)
         self.go_on()
 
-    def show_hint(self, position: int, action: int) -> None:
+    def show_hint(self, view: View, action: int) -> None:
         """Select what the search agent would do, if the game is still where it was asked."""
-        if len(self.table.replay()) == position:
+        if self.view is view:
             self.select(*decode_action(action))
             self.answer(f"hint: {describe_action(action)}")
 
@@ -112,18 +139,19 @@ class PlaySession(Session):
                 act = partial(self.carry_out, encode_action(kind, self.slot))
                 self.buttons += ((KINDS[kind], act),)
         elif table.is_over:
-            self.buttons = (("close", self.leave),)
+            self.buttons = (("new game", self.play_again), ("close", self.leave))
 
     def prompt(self, has_mouse: bool) -> str:
         """What may be done now, and the answer to the last key or click."""
         if self.table.is_over:
-            text = describe_end(self.view) + ("" if has_mouse else ". Press q to quit.")
+            text = describe_end(self.view)
+            text += "" if has_mouse else ". Press n for a new game, q to quit."
         elif not self.table.is_persons_turn:
             text = f"{self.table.names[self.table.mover]} is thinking"
         elif has_mouse and self.kind == PEEK:
-            text = "no match: click a card to peek at it"
+            text = f"no match: click a card to peek at it (Enter: slot {self.slot})"
         elif has_mouse:
-            text = f"a match: take or discard slot {self.slot}, or click another matching card"
+            text = f"click a matching card (Enter: {describe_action(self.action)}; F1: help)"
         else:
             kinds = "" if self.kind == PEEK else "; up, down: take or discard"
             slots = slots_in_words(self.legal()[1])
@@ -144,8 +172,9 @@ class PlaySession(Session):
 
     def press(self, key: str) -> None:
         """A key was pressed: those of the game make sense in the person's turn alone."""
-        if key == "q" or self.table.is_persons_turn:
-            self._is_leaving &= key == "q"
+        is_common = key in ("n", *self.common_keys())
+        if is_common or self.is_help_shown or self.table.is_persons_turn:
+            self._is_leaving &= key in LEAVING
             super().press(key)
         elif key in self.keys:
             self._is_leaving = False
@@ -190,7 +219,7 @@ class PlaySession(Session):
         self.answer(THINKING)
         searcher = SearchAgent(playouts=HINT_PLAYOUTS, variant=self.table.variant)
         hint = partial(self.table.choose, searcher)
-        self.work_beside(hint, partial(self.show_hint, len(self.table.replay())))
+        self.work_beside(hint, partial(self.show_hint, self.view))
 
     def leave(self) -> None:
         """Leave, after a second press of the key while the game goes on."""

@@ -85,6 +85,10 @@ class Table:
         batch = self._batch
         return int(agent.act(batch.observations.copy(), batch.masks.copy(), rng)[0])
 
+    def deal(self) -> None:
+        """Begin another game with the same players."""
+        self._batch.reset()
+
     def act(self, action: int) -> None:
         """Let the seat to move act.
 

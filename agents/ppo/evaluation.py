@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from agents.ppo.agent import PolicyNetwork, PPOAgent
 from agents.ppo.options import Config
 from agents.ppo.run_directory import EVALUATION_FIELDS, RunDirectory
 from agents.solve import exploitability
-from alles_kaese_env.command_line import variant_words
+from alles_kaese_env.command_line import usable_cores, variant_words
 
 BASELINES = ("random", "reference")
 MODES = {"": True, ",sample": False}  # of the report: endings of the name, whether it is greedy
@@ -152,8 +151,7 @@ def report(run: RunDirectory, config: Config, network: PolicyNetwork) -> None:
     run.write_report(pairs, exploited)
     learning_curves([evaluations_of(run.evaluations)], run.curves)
     print(f"Curves: {run.curves}")
-    words = ["python -m agents.arena", shlex.quote(f"ppo:{run.path}"), "reference"]
-    print("Play it in the arena:", *words, *variant_words(config.variant))
+    print("Play it in the arena:", run.arena_command, *variant_words(config.variant))
 
 
 # --- Speed -------------------------------------------------------------------------------------
@@ -198,8 +196,8 @@ class Speed:
 
 def _likely_cause() -> str:
     """Why training may have become slow."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = usable_cores()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    if cores and load > cores:
+    if load > cores:
         return f"other processes want the cores (load {load:.1f} on {cores})"
     return "the cores are not overbooked; they may run slower, or the opponents may take longer"

@@ -14,15 +14,24 @@ import torch
 import agents
 from agents.ppo.network import NETWORKS
 from agents.solve.subgames import check as check_solvable
+from alles_kaese_env.command_line import usable_cores
 from alles_kaese_env.single_seat import REWARDS
 from alles_kaese_env.variant import Variant
 
 MMD_DEFAULTS = {"opponents": "self", "ent_coef": 0.05}
 MOST_CARDS = 12  # of the largest variant that was solved
 
+# From here on another worker pays, see docs/performance.md.
+STEPS_THAT_PAY = 500_000  # in a run: it takes seconds to start a worker
+GAMES_THAT_PAY, BATCH_THAT_PAYS = 128, 256  # of a minibatch, for each worker
+
 
 class RunError(ValueError):
     """What ends a run in one line."""
+
+
+class WorkerLostError(RuntimeError):
+    """The workers of a run cannot go on, since one of them has ended."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +85,15 @@ class Config:
     )
     seed: int = option(0, "random seed", high=2**32 - 1)
     device: str = option("cpu", "device of the update, as torch names it", can_change=True)
-    threads: int = option(1, "threads of torch", low=1, high=1024, can_change=True)
+    workers: int = option(
+        0,
+        "processes that play and learn as one, each with its share of the games; 0: one for each "
+        "core that this process may use, fewer where more would not pay",
+        high=1024,
+        can_change=True,
+        engine="sb3",
+    )
+    threads: int = option(1, "threads of torch in each worker", low=1, high=1024, can_change=True)
     n_steps: int = option(32, "decisions in each game between two updates", low=1, high=2**20)
     batch_size: int = option(2048, "decisions in a minibatch", low=2, high=2**30)
     n_epochs: int = option(4, "passes over the data in an update", low=1, high=1000)
@@ -161,6 +178,21 @@ class Config:
         return self.rules(self.num_players[0]) if len(self.num_players) == 1 else None
 
     @property
+    def number_of_workers(self) -> int:
+        """Processes that learn as one."""
+        if self.workers:
+            return self.workers
+        if self.engine != "sb3" or self.device != "cpu" or self.total_steps < STEPS_THAT_PAY:
+            return 1
+        pays = min(self.num_envs // GAMES_THAT_PAY, self.batch_size // BATCH_THAT_PAYS)
+        return max(1, min(usable_cores() // self.threads, pays))
+
+    def of_worker(self, rank: int) -> Config:
+        """What the worker of that rank plays: its share of the games."""
+        share, more = divmod(self.num_envs, self.number_of_workers)
+        return replace(self, num_envs=share + (rank < more))
+
+    @property
     def evaluation_interval(self) -> int:
         """Decisions between two evaluations."""
         return self.eval_every or max(1, self.total_steps // 20)
@@ -243,6 +275,7 @@ def check(config: Config, given: dict[str, Any]) -> None:
     if "kl_coef" in given and config.algo != "mmd":
         raise RunError("--kl-coef goes with --algo mmd only")
     _check_games(config)
+    _check_workers(config)
     if config.engine == "rllib":
         _check_rllib(config)
     if config.opponents not in ("self", "pool"):
@@ -306,6 +339,18 @@ def _check_exploitability(rules: Variant) -> None:
             f"--exploitability-every goes with {MOST_CARDS} cards at most, these rules have "
             f"{len(rules.deck)}; allowed: such as --variant 17m"
         )
+
+
+def _check_workers(config: Config) -> None:
+    """Each worker has games of every kind and a part of every minibatch, on the processor."""
+    most = max(1, min(config.num_envs // len(config.num_players), config.batch_size // 2))
+    if config.workers > most:
+        raise RunError(
+            f"--workers is {config.workers}; allowed: 0 to {most}, a game for each number of "
+            "players and two decisions of a minibatch for each worker"
+        )
+    if config.workers > 1 and config.device != "cpu":
+        raise RunError(f"--workers is {config.workers}; allowed with --device {config.device}: 1")
 
 
 def _check_rllib(config: Config) -> None:

@@ -30,6 +30,7 @@ from agents.ppo.options import Config, RunError
 from alles_kaese_env.command_line import provenance
 from alles_kaese_env.files import replacing
 
+CLONE = Path(__file__).resolve().parents[2]
 LIBRARIES = ("numpy", "numba", "gymnasium", "torch", "stable-baselines3", "sb3-contrib", "ray")
 EVALUATION_FIELDS = (
     *("step", "seconds", "num_players", "against", "games", "share", "low", "high"),
@@ -74,6 +75,7 @@ class RunDirectory:
         """
         try:
             run = cls(_new_directory(config) if out is None else out)
+            run._check_name()
             run._check_unused()
             run.path.mkdir(parents=True, exist_ok=True)
             run.__enter__()
@@ -134,7 +136,29 @@ class RunDirectory:
     def resume_command(self) -> str:
         """The command that goes on with the run."""
         algo = self._read_config()["options"].get("algo", Config.algo)
-        return f"python train.py --algo {algo} --resume {shlex.quote(str(self.path))}"
+        return self._command(f"python train.py --algo {algo} --resume {{}}")
+
+    @property
+    def arena_command(self) -> str:
+        """The command that plays its policy against the reference."""
+        return self._command("python -m agents.arena {} reference", "ppo:")
+
+    def _command(self, words: str, prefix: str = "") -> str:
+        """A command about the run, to be given here; what it starts lies in the clone."""
+        path = self.path
+        if Path.cwd() != CLONE:
+            words, path = f"cd {shlex.quote(str(CLONE))} && {words}", path.absolute()
+        return words.format(shlex.quote(f"{prefix}{path}"))
+
+    def _check_name(self) -> None:
+        """Raise `RunError` for a path that TensorBoard cannot name, which does so in UTF-8."""
+        try:
+            str(self.path.absolute()).encode()
+        except UnicodeEncodeError:
+            raise RunError(
+                f"--out is {self.path}, which Python cannot read in this locale; "
+                "allowed: any path with PYTHONUTF8=1 in the environment, else ASCII"
+            ) from None
 
     def _check_unused(self) -> None:
         """Raise `RunError` unless there is nothing, or what a run left that never began."""
@@ -164,6 +188,7 @@ class RunDirectory:
             **provenance(),
             "python": platform.python_version(),
             "processor": platform.processor() or platform.machine(),
+            "workers": config.number_of_workers,
             "libraries": {name: _version_of(name) for name in LIBRARIES},
             **versions(),
         }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,9 @@ from agents.ppo.options import Config
 from agents.ppo.run_directory import RunDirectory
 from agents.ppo.self_play import SelfPlay, games_of
 from agents.ppo.training import Learner, Training
+from agents.ppo.workers import Exchange, LearnTogether, workers
 from alles_kaese_env.envs.sb3 import JoinedVecEnv
+from alles_kaese_env.seeding import seed_of
 
 COUNTERS = ("num_timesteps", "_n_updates")
 
@@ -35,19 +39,15 @@ def train(run: RunDirectory, config: Config, is_resumed: bool = False) -> int:
         RunError: there is no good checkpoint to continue from.
     """
     use_threads(config.threads)
-    games = games_of(config)
+    games = games_of(config.of_worker(0))
     model = new_model(config, games)
 
     def learn(training: Training) -> None:
-        self_play = SelfPlay(config.opponents, games, run.pool, config.seed)
         model.set_logger(make_logger(run))
         try:
-            model.learn(
-                max(0, config.total_steps - model.num_timesteps),
-                callback=[self_play, Monitor(training)],
-                reset_num_timesteps=not is_resumed,
-                log_interval=1,
-            )
+            with others(model, config, run.pool) as together:
+                self_play = SelfPlay(config.opponents, games, run.pool, config.seed)
+                learn_on(model, config, [self_play, *together, Monitor(training)])
         except KeyboardInterrupt:
             model.num_timesteps = training.learned  # what was played since is played again
             raise
@@ -62,6 +62,49 @@ def train(run: RunDirectory, config: Config, is_resumed: bool = False) -> int:
         load=partial(load, model, seed=config.seed),
     )
     return Training(run, config, learner, is_resumed).train(learn)
+
+
+@contextmanager
+def others(model: MaskablePPO, config: Config, pool: Path) -> Iterator[list[BaseCallback]]:
+    """The other workers of a run, at work from where a model stands.
+
+    Yields:
+        The callbacks with which the model learns together with them; none for a single worker.
+    """
+    number = config.number_of_workers
+    if number == 1 or model.num_timesteps >= config.total_steps:
+        yield []
+        return
+    print(f"{number} workers learn as one (--workers)", flush=True)
+    start = io.BytesIO()
+    model.save(start)
+    size = LearnTogether.size_of_exchange(config, model.policy)
+    with workers(number, size, work, config, pool, start.getvalue()) as exchange:
+        yield [LearnTogether(exchange, config)]
+
+
+def work(exchange: Exchange, config: Config, pool: Path, start: bytes) -> None:
+    """What a worker other than the first does.
+
+    Args:
+        exchange: of this worker.
+        config: of the run.
+        pool: directory of past policies, which the first worker keeps.
+        start: the checkpoint that the first worker begins with.
+    """
+    use_threads(config.threads)
+    games = games_of(config.of_worker(exchange.rank))
+    model = new_model(config, games)
+    load(model, io.BytesIO(start), config.seed, exchange.rank)
+    model.set_logger(Logger(None, []))
+    self_play = SelfPlay(config.opponents, games, pool, config.seed, writes=False)
+    learn_on(model, config, [self_play, LearnTogether(exchange, config)])
+
+
+def learn_on(model: MaskablePPO, config: Config, callbacks: list[BaseCallback]) -> None:
+    """Learn what is left of a run."""
+    left = max(0, config.total_steps - model.num_timesteps)
+    model.learn(left, callback=callbacks, reset_num_timesteps=False, log_interval=1)
 
 
 def use_threads(number: int) -> None:
@@ -140,7 +183,7 @@ class Monitor(BaseCallback):
             self.logger.record(name, figure)
 
 
-def load(model: MaskablePPO, file: Path, seed: int) -> None:
+def load(model: MaskablePPO, file: Path | io.BytesIO, seed: int, rank: int = 0) -> None:
     """Load weights, optimizer and counters of a checkpoint into a new model.
 
     Nothing is unpickled: the model is built from ``config.json``, and torch loads weights only.
@@ -151,6 +194,7 @@ def load(model: MaskablePPO, file: Path, seed: int) -> None:
         model: as it was when the run began.
         file: the checkpoint.
         seed: of the run.
+        rank: of the worker; each plays games of its own.
 
     Raises:
         Exception: whatever torch, zipfile and json raise for a broken file.
@@ -163,7 +207,8 @@ def load(model: MaskablePPO, file: Path, seed: int) -> None:
     counters = {name: data[name] for name in COUNTERS}
     if any(type(value) is not int or value < 0 for value in counters.values()):
         raise ValueError(f"counters are {counters}")
-    model.set_parameters(str(file), device=model.device)
+    model.set_parameters(file, device=model.device)  # type: ignore[arg-type]
     for counter, value in counters.items():
         setattr(model, counter, value)
-    model.set_random_seed((seed + counters["num_timesteps"]) % 2**32)
+    own = (seed + counters["num_timesteps"]) % 2**32
+    model.set_random_seed(seed_of(own, rank) if rank else own)

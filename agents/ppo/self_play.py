@@ -41,11 +41,15 @@ class SelfPlay(BaseCallback):
     "pool" who plays all other seats of a new game is drawn: the present policy, a past one from a
     pool of at most `POOL_SIZE`, or the reference heuristic, by `SHARES`. Past policies are kept in
     files, so that a resumed run has them; when the pool is full, a random one makes room. Any
-    other name is an agent that stays as it is.
+    other name is an agent that stays as it is. All workers of a run have the same pool; the
+    first one ``writes`` the files.
     """
 
-    def __init__(self, opponents: str, games: JoinedVecEnv, pool: Path, seed: int) -> None:
+    def __init__(
+        self, opponents: str, games: JoinedVecEnv, pool: Path, seed: int, writes: bool = True
+    ) -> None:
         super().__init__()
+        self._writes = writes
         self._kind = opponents
         self._venv = games
         self._pool = pool
@@ -92,7 +96,7 @@ class SelfPlay(BaseCallback):
         newest = snapshot_name(self.model.num_timesteps)
         for file in sorted(self._pool.glob("step-*.npz")):
             if file.name > newest:
-                remove_snapshot(file)
+                self._remove(file)
                 continue
             with suppress(ValueError):  # half of a snapshot is none
                 self._past[file] = PPOAgent.load(file, is_greedy=False)
@@ -101,18 +105,19 @@ class SelfPlay(BaseCallback):
         if len(self._past) >= POOL_SIZE:
             file = list(self._past)[int(self._rng.integers(len(self._past)))]
             del self._past[file]
-            remove_snapshot(file)
+            self._remove(file)
         file = self._pool / snapshot_name(self.model.num_timesteps)
-        snapshot.save(file)
+        if self._writes:
+            snapshot.save(file)
         self._past[file] = snapshot
+
+    def _remove(self, file: Path) -> None:
+        """Delete a past policy, its weights first: without them nobody looks at the rest."""
+        if self._writes:
+            file.unlink()
+            file.with_suffix(".json").unlink(missing_ok=True)
 
 
 def snapshot_name(steps: int) -> str:
     """The file of a past policy; names sort by steps."""
     return f"step-{steps:012d}.npz"
-
-
-def remove_snapshot(file: Path) -> None:
-    """Delete a past policy, its weights first: without them nobody looks at the rest."""
-    file.unlink()
-    file.with_suffix(".json").unlink(missing_ok=True)

@@ -10,9 +10,9 @@ from typing import Any
 
 from agents.ppo.agent import PolicyNetwork, PPOAgent
 from agents.ppo.evaluation import Evaluator, Speed, report
-from agents.ppo.options import Config
+from agents.ppo.options import Config, WorkerLostError
 from agents.ppo.run_directory import RunDirectory
-from alles_kaese_env.command_line import progress
+from alles_kaese_env.command_line import INTERRUPTED, progress
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,11 @@ class Training:
         except KeyboardInterrupt:
             self.save()
             print(f"Stopped and saved at step {run.steps():,}. Go on with:", run.resume_command)
-            return 130
+            return INTERRUPTED
+        except WorkerLostError as error:
+            stands = f"the last checkpoint is at step {run.steps():,}"
+            print(f"{error}; {stands}. Go on with: {run.resume_command}", file=sys.stderr)
+            return 1
         return 0
 
     def save(self) -> None:

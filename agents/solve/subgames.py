@@ -384,7 +384,7 @@ class Subgames:
         nothing, no_games = new_forms(np.zeros(COUNTS, np.int64)), np.zeros((SEATS, 0), GAME)
         walk, done, sizes = new_walk(), 0, []
         while done < roots.number[0]:
-            which = np.arange(done, min(done + AT_ONCE, roots.number[0]))
+            which = np.arange(done, min(done + AT_ONCE, roots.number[0]), dtype=np.int64)
             starts = np.zeros((len(which) + 1, COUNTS), np.int64)
             written = Written(nothing, no_games, starts)
             counted = write_subgames(which, variant.rules[0], roots, written, walk)

@@ -21,13 +21,23 @@ import numpy.typing as npt
 
 from alles_kaese_env.core.jit import jit
 from alles_kaese_env.core.observe import observe
-from alles_kaese_env.core.records import DECISION, MAX_SLOTS, NUM_ACTIONS, OVER, TAKE
+from alles_kaese_env.core.records import (
+    DECISION,
+    FRONT,
+    MAX_SLOTS,
+    NUM_ACTIONS,
+    NUM_FACES,
+    OVER,
+    TAKE,
+)
 from alles_kaese_env.core.rules import (
     apply_action,
     apply_chance,
+    chance_weight,
     clear,
     legal_actions,
     lost_payoff,
+    num_chance_outcomes,
     run_chance,
     sample_chance,
     write_payoffs,
@@ -200,6 +210,48 @@ def chance_games(games, streams, rules, rows, outcomes):
         if outcomes[k] < 0:
             outcomes[k] = sample_chance(games[i], rules[0], streams[i])
         apply_chance(games[i], rules[0], outcomes[k])
+
+
+# --- Event by event ------------------------------------------------------------------------
+
+
+@jit
+def weigh(game, rules, weights):
+    """The weight of every outcome of chance, or 1 for every legal action; (NUM_ACTIONS,) uint8."""
+    legal, outcomes = legal_actions(game, rules), num_chance_outcomes(game, rules)
+    for k in range(NUM_ACTIONS):
+        weights[k] = chance_weight(game, rules, k) if k < outcomes else legal >> k & 1
+
+
+@jit
+def begin_events(games, rules, weights):
+    """An undealt first game, and what may happen in it."""
+    clear(games[0], rules[0])
+    weigh(games[0], rules[0], weights)
+
+
+@jit
+def play_event(games, rules, number, weights, seen):
+    """Let an outcome of chance or an action of positive weight happen in the first game.
+
+    Into ``weights`` goes what may happen next, into ``seen`` (P, 3) uint8 what each seat saw of it,
+    counted from 1: the phase, the number (1 for a front), the face that the seat came to know (0
+    for none).
+    """
+    game = games[0]
+    known = game.known.copy()
+    seen[:, 0] = game.phase + 1
+    seen[:, 1] = 1 if game.phase == FRONT else number + 1
+    if game.phase == DECISION:
+        apply_action(game, rules[0], number)
+    else:
+        apply_chance(game, rules[0], number)
+    for seat in range(len(seen)):
+        seen[seat, 2] = 0
+        for face in range(NUM_FACES):
+            if game.known[seat, face] != known[seat, face]:
+                seen[seat, 2] = face + 1
+    weigh(game, rules[0], weights)
 
 
 # --- One seat learns -----------------------------------------------------------------------

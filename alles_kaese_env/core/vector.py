@@ -213,10 +213,11 @@ def spread_bits(bits, target, count):
         target[k] = bits >> k & 1
 
 
-SET_BITS = np.array([bin(bits).count("1") for bits in range(1 << MAX_SLOTS)])
+SET_BITS = np.array([bin(bits).count("1") for bits in range(1 << MAX_SLOTS)], np.int64)
 NTH_BIT = np.array(
     [
         ([k for k in range(MAX_SLOTS) if bits >> k & 1] + [0] * MAX_SLOTS)[:MAX_SLOTS]
         for bits in range(1 << MAX_SLOTS)
-    ]
+    ],
+    np.int64,
 )

@@ -25,11 +25,11 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from alles_kaese_env.actions import KINDS, decode_action, describe_action, encode_action
+from alles_kaese_env.core import loops
 from alles_kaese_env.core import rules as core
-from alles_kaese_env.core.observe import OBSERVATION_RECORD, observe
+from alles_kaese_env.core.observe import OBSERVATION_RECORD
 from alles_kaese_env.core.records import (
     CARD,
     DECISION,
@@ -46,7 +46,7 @@ from alles_kaese_env.core.records import (
 )
 from alles_kaese_env.envs.common import missing_extra
 from alles_kaese_env.observation import OBSERVATION, whole
-from alles_kaese_env.variant import Variant
+from alles_kaese_env.variant import Variant, whole_number
 
 try:
     import pyspiel
@@ -57,9 +57,8 @@ SHORT_NAME = "python_alles_kaese"
 NEGLIGIBLE = 2.0**-64  # probability that a game without a bound (E3) is longer than its max length
 FRONTS = ("cheese", "trap")
 CHANCE = {CARD: "card", DIE: "die"}
-EVENT_SIZE = 2  # bytes: phase and number
-FIRST_COUNTS = (1, 1, 0)  # of an event in the tensor: phases and numbers are counted from 1
-LAST_COUNTS = (DECISION + 1, NUM_ACTIONS, NUM_FACES)
+LAST_COUNTS = np.array([DECISION + 1, NUM_ACTIONS, NUM_FACES], np.float32)  # in a row of `seen`
+CHANCE_PLAYER, TERMINAL = int(pyspiel.PlayerId.CHANCE), int(pyspiel.PlayerId.TERMINAL)
 DERIVED = ("trap_share", "trap_probability")  # facts that follow from the others
 
 
@@ -132,18 +131,20 @@ class AllesKaeseGame(pyspiel.Game):
 
     def __init__(self, params: Mapping[str, Any] | None = None) -> None:
         self.variant = variant_of(params or {})
+        self.rules = self.variant.rules
         self.max_turns = most_turns(self.variant)
-        rules = self.variant.rules[0]
+        self.max_events = self.max_turns + self.max_chance_nodes_in_history()
         info = pyspiel.GameInfo(
             num_distinct_actions=NUM_ACTIONS,
             max_chance_outcomes=self.variant.num_holes,
             num_players=self.variant.num_players,
-            min_utility=float(core.lost_payoff(rules)),
+            min_utility=float(core.lost_payoff(self.rules[0])),
             max_utility=1.0,  # P5
             utility_sum=0.0,
             max_game_length=self.max_turns,
         )
         super().__init__(GAME_TYPE, info, parameters_of(self.variant))
+        self.history_observer = HistoryObserver(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A pickled game is made anew: OpenSpiel's own way skips the constructor."""
@@ -172,82 +173,64 @@ class AllesKaeseGame(pyspiel.Game):
 class AllesKaeseState(pyspiel.State):
     """A game at one of its phases.
 
-    It holds only plain data, which OpenSpiel copies and pickles: the record of the game; phase and
-    number of each event so far as bytes; and for each seat and event the front (`face_of`) that
-    the seat came to know by it, counted from 1, 0 for none.
+    It holds only plain data, which OpenSpiel copies and pickles.
+
+    Attributes:
+        games: the record of the game, (1,) `GAME`; do not write into it.
+        seen: what each seat saw of each event, as `loops.play_event` writes it, (P, events, 3)
+            uint8; zeros for events to come.
     """
 
     def __init__(self, game: AllesKaeseGame) -> None:
         super().__init__(game)
-        self._games = np.zeros(1, GAME)
-        core.clear(self._games[0], game.variant.rules[0])
-        self._events = b""
-        self._learned = (b"",) * game.variant.num_players
-
-    @property
-    def record(self) -> Any:
-        """The record of the game; do not write into it."""
-        return self._games[0]
-
-    @property
-    def rules(self) -> Any:
-        """The variant as the core reads it."""
-        return self.get_game().variant.rules[0]
+        self.games = np.zeros(1, GAME)
+        self.seen = np.zeros((game.num_players(), game.max_events, 3), np.uint8)
+        self._weights = np.zeros(NUM_ACTIONS, np.uint8)  # of what may happen next
+        self._player = CHANCE_PLAYER
+        loops.begin_events(self.games, game.rules, self._weights)
 
     def current_player(self) -> int:
         """The seat to move, or `PlayerId.CHANCE` or `PlayerId.TERMINAL`."""
-        phase = self.record.phase
-        if phase == DECISION:
-            return int(self.record.seat)
-        return int(pyspiel.PlayerId.TERMINAL if phase == OVER else pyspiel.PlayerId.CHANCE)
+        return self._player
 
     def is_terminal(self) -> bool:
         """Whether the game is over."""
-        return bool(self.record.phase == OVER)
+        return self._player == TERMINAL
 
     def _legal_actions(self, player: int) -> list[int]:
-        legal = int(core.legal_actions(self.record, self.rules))
-        return [action for action in range(NUM_ACTIONS) if legal >> action & 1]
+        return [action for action, weight in enumerate(self._weights.tolist()) if weight]
 
     def chance_outcomes(self) -> list[tuple[int, float]]:
         """The outcomes of positive weight with their probabilities."""
-        record, rules = self.record, self.rules
-        outcomes = range(core.num_chance_outcomes(record, rules))
-        weights = [int(core.chance_weight(record, rules, k)) for k in outcomes]
+        weights = self._weights.tolist()
         total = sum(weights)
-        return [(k, weight / total) for k, weight in enumerate(weights) if weight]
+        return [(outcome, weight / total) for outcome, weight in enumerate(weights) if weight]
 
     def _apply_action(self, action: int) -> None:
-        record, rules = self.record, self.rules
-        if not self._accepts(action):
+        if not 0 <= action < NUM_ACTIONS or not self._weights[action]:
             raise ValueError(f"action is {action}; allowed now: {self.legal_actions()}")
-        before = record.known.copy()
-        self._events += bytes((record.phase, action))
-        if record.phase == DECISION:
-            core.apply_action(record, rules, action)
+        rules, seen = self.get_game().rules, self.seen[:, self.move_number()]
+        loops.play_event(self.games, rules, action, self._weights, seen)
+        phase = self.games["phase"].item()
+        if phase == DECISION:
+            self._player = self.games["seat"].item()
         else:
-            core.apply_chance(record, rules, action)
-        learned = record.known - before
-        self._learned = tuple(
-            seen + bytes((1 + learned[seat].argmax() if learned[seat].any() else 0,))
-            for seat, seen in enumerate(self._learned)
-        )
+            self._player = TERMINAL if phase == OVER else CHANCE_PLAYER
 
-    def _accepts(self, action: int) -> bool:
-        """Whether `legal_actions` has it; building that list would double the cost of a step."""
-        record, rules = self.record, self.rules
-        if action < 0:
-            return False
-        if record.phase == DECISION:
-            return bool(int(core.legal_actions(record, rules)) >> action & 1)
-        number = core.num_chance_outcomes(record, rules)
-        return action < number and bool(core.chance_weight(record, rules, action))
+    def information_state_tensor(self, player: int | None = None) -> list[float]:
+        """What a seat saw, as OpenSpiel's own, which writes a second one to learn the size."""
+        seat = self._player if player is None else player
+        if not 0 <= seat < self.num_players():
+            return super().information_state_tensor(seat)  # OpenSpiel's own error
+        observer = self.get_game().history_observer
+        observer.set_from(self, seat)
+        return observer.tensor.tolist()
 
     def returns(self) -> list[float]:
         """The payoffs (P5), 0 until the game is over."""
         payoffs = np.zeros((1, self.num_players()))
         if self.is_terminal():
-            core.write_payoffs(self.record, self.rules, payoffs, 0)
+            core.write_payoffs(self.games[0], self.get_game().rules[0], payoffs, 0)
         return [float(payoff) for payoff in payoffs[0]]
 
     def resample_from_infostate(self, player: int, sampler: Callable[[], float]) -> Any:
@@ -257,7 +240,8 @@ class AllesKaeseState(pyspiel.State):
         whatever the others did. The ``sampler`` draws from [0, 1).
         """
         outcomes = self.history()
-        left = (self.rules.fronts - self.record.known[player]).reshape(2, MAX_HOLES)
+        fronts, known = self.get_game().rules["fronts"][0], self.games["known"][0, player]
+        left = (fronts - known).reshape(2, MAX_HOLES)
         for event, holes in self._unknown_fronts(player):
             cheese, traps = left[:, holes - 1]
             outcomes[event] = int(sampler() * (cheese + traps) >= cheese)
@@ -271,33 +255,27 @@ class AllesKaeseState(pyspiel.State):
         """The events in which others saw a front that the player does not know, with its holes."""
         unknown, in_row = [], {}
         state = self.get_game().new_initial_state()
+        games = state.games
         for event, outcome in enumerate(self.history()):
-            slot = int(core.slot_of(state.record.action))
-            if state.record.phase == FRONT:
-                in_row[slot] = event, int(state.record.row[slot])
+            slot = int(core.slot_of(games["action"][0]))
+            if games["phase"][0] == FRONT:
+                in_row[slot] = event, int(games["row"][0, slot])
             state.apply_action(outcome)
-            slot = int(core.slot_of(state.record.action))
-            if slot in in_row and self._learned[player][event]:
+            slot = int(core.slot_of(games["action"][0]))
+            if slot in in_row and self.seen[player, event, 2]:
                 del in_row[slot]
-            elif slot in in_row and state.record.front[slot] == UNSEEN:  # it has left
+            elif slot in in_row and games["front"][0, slot] == UNSEEN:  # it has left
                 unknown.append(in_row.pop(slot))
         return unknown + list(in_row.values())
 
     def _action_to_string(self, player: int, action: int) -> str:
         if player == pyspiel.PlayerId.CHANCE:
-            return event_word(int(self.record.phase), action)
+            return event_word(self.games["phase"].item(), action)
         return describe_action(action)
 
-    def events(self, player: int) -> npt.NDArray[np.uint8]:
-        """What a seat saw, (events, 3): phase, number (0 for a front), front that it learned."""
-        public = np.frombuffer(self._events, np.uint8).reshape(-1, EVENT_SIZE)
-        numbers = np.where(public[:, 0] == FRONT, 0, public[:, 1])
-        learned = np.frombuffer(self._learned[player], np.uint8)
-        return np.stack([public[:, 0], numbers, learned], axis=1)
-
     def __str__(self) -> str:
-        pairs = zip(self._events[::EVENT_SIZE], self._events[1::EVENT_SIZE], strict=True)
-        return " ".join(event_word(phase, number) for phase, number in pairs)
+        phases = (self.seen[0, :, 0] - 1).tolist()
+        return " ".join(map(event_word, phases, self.history()))
 
 
 def event_word(phase: int, number: int) -> str:
@@ -312,7 +290,7 @@ def event_word(phase: int, number: int) -> str:
 
 def seen_word(phase: int, number: int, learned: int) -> str:
     """An event as a seat saw it, and the front that it learned: "front", "front=1t", "take2=3c"."""
-    word = "front" if phase == FRONT else event_word(phase, number)
+    word = "front" if phase - 1 == FRONT else event_word(phase - 1, number - 1)
     if learned:
         front, holes = divmod(learned - 1, MAX_HOLES)
         word += f"={holes + 1}{FRONTS[front][0]}"
@@ -330,6 +308,7 @@ class Observer:
 
     def __init__(self, game: AllesKaeseGame, **more: tuple[int, ...]) -> None:
         self.variant = game.variant
+        self._seat = np.zeros(1, np.int64)
         shapes = {**more, "observation": (OBSERVATION.size,)}
         sizes = [int(np.prod(shape)) for shape in shapes.values()]
         self.tensor = np.zeros(sum(sizes), np.float32)
@@ -338,11 +317,12 @@ class Observer:
             name: part.reshape(shape)
             for (name, shape), part in zip(shapes.items(), parts, strict=True)
         }
+        self._record = self.dict["observation"].view(OBSERVATION_RECORD)
 
     def set_from(self, state: AllesKaeseState, player: int) -> None:
         """Write what a seat knows into the tensor."""
-        record = self.dict["observation"].view(OBSERVATION_RECORD)
-        observe(state.record, state.rules, player, record[0])
+        self._seat[0] = whole_number("player", player, 0, self.variant.num_players - 1)
+        loops.observe_games(state.games, self.variant.rules, self._seat, self._record)
 
     def string_from(self, state: AllesKaeseState, player: int) -> str:
         """What a seat knows, in whole numbers and in the words of the rules."""
@@ -365,20 +345,20 @@ class HistoryObserver(Observer):
     """
 
     def __init__(self, game: AllesKaeseGame) -> None:
-        events = game.max_turns + game.max_chance_nodes_in_history()
-        super().__init__(game, player=(game.variant.num_players,), history=(events, 3))
+        seats = game.variant.num_players
+        super().__init__(game, player=(seats,), history=(game.max_events, 3))
 
     def set_from(self, state: AllesKaeseState, player: int) -> None:
         """Write what a seat saw into the tensor."""
         super().set_from(state, player)
-        events = state.events(player)
-        self.dict["player"][:] = np.arange(self.variant.num_players) == player
-        self.dict["history"][:] = 0
-        self.dict["history"][: len(events)] = (events + FIRST_COUNTS) / LAST_COUNTS
+        self.dict["player"][:] = 0
+        self.dict["player"][player] = 1
+        np.divide(state.seen[player], LAST_COUNTS, out=self.dict["history"])
 
     def string_from(self, state: AllesKaeseState, player: int) -> str:
         """The seat and the events."""
-        words = [seen_word(*event) for event in state.events(player).tolist()]
+        events = state.seen[player, : state.move_number()].tolist()
+        words = [seen_word(*event) for event in events]
         return " ".join([f"p{player}", *words])
 
 

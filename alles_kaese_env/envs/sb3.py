@@ -6,6 +6,7 @@ Needs the extra ``train``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -45,7 +46,7 @@ class GamesVecEnv(VecEnv):
 
     def __init__(self, batches: Sequence[SingleSeatGames]) -> None:
         self.batches = list(batches)
-        *self._starts, number = np.cumsum([len(games.rows) for games in batches]).tolist()
+        *self._starts, number = accumulate(len(games.rows) for games in batches)
         self.render_mode = None
         super().__init__(number, OBSERVATION.space(), gymnasium.spaces.Discrete(NUM_ACTIONS))
         self._actions = np.zeros(self.num_envs, np.int64)

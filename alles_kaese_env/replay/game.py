@@ -233,7 +233,7 @@ def _turn_of(before: Any, after: Any, events: Sequence[Event]) -> Turn:
     for event in events:
         if event.phase == FRONT:
             front = event.value + CHEESE
-    gone = after["gone"].astype(int) - before["gone"]
+    gone = after["gone"].astype(np.int64) - before["gone"]
     gone[holes - 1] -= kind != PEEK
     burned = int(gone.argmax()) + 1 if gone.any() else 0
     seat, die = int(before["seat"]), int(before["die"])

@@ -5,16 +5,19 @@ Needs the extra ``render``; no display.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache, lru_cache
 
 import gymnasium
 import numpy as np
 
+from alles_kaese_env.command_line import NoDisplayError
 from alles_kaese_env.core.records import CHEESE, TRAP
 
 try:
     import pygame as pygame  # the others take it from here, with the error below
+    from pygame import freetype
 except ImportError as error:
     raise gymnasium.error.DependencyNotInstalled(
         f"pictures of the game need pygame-ce ({error}); install it with: "
@@ -72,15 +75,62 @@ PIPS: dict[int, tuple[Point, ...]] = {
 }
 
 
+def open_display() -> None:
+    """Start the display, unless it is on.
+
+    Raises:
+        NoDisplayError: there is none. SDL would go on in memory, where nobody sees it.
+    """
+    try:
+        pygame.display.init()
+    except pygame.error as error:
+        raise NoDisplayError(f"a window needs a display ({error})") from None
+    if pygame.display.get_driver() == "offscreen" and "SDL_VIDEODRIVER" not in os.environ:
+        pygame.display.quit()
+        display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+        problem = f"{display} does not answer" if display else "DISPLAY is not set"
+        raise NoDisplayError(f"a window needs a display, and {problem}")
+
+
 @lru_cache(2048)
 def text(words: str, size: int, color: Color) -> pygame.Surface:
-    """Words in the font that pygame ships with; the surface is shared."""
+    """Words in the font that pygame ships with, or in one that has their letters.
+
+    The surface is shared.
+    """
     # Letters keep their distances when they are drawn large.
-    large = _font(size * OVERSAMPLING).render(words, True, color)
+    file, words = drawable(words)
+    large = _font(size * OVERSAMPLING, file).render(words, True, color)
     width, height = large.get_size()
     return pygame.transform.smoothscale(
         large, (-(-width // OVERSAMPLING), -(-height // OVERSAMPLING))
     )
+
+
+@lru_cache(256)
+def drawable(words: str) -> tuple[str | None, str]:
+    """The file of a font for words, None for that of pygame, and what it can draw of them.
+
+    Where pygame's font lacks letters (names in Chinese, say), the fonts of the system are tried;
+    what none of them has becomes a question mark.
+    """
+    if not _lacking(words, None):
+        return None, words
+    names = sorted(pygame.font.get_fonts(), key=lambda name: ("sans" not in name, name))
+    files = [file for name in names if (file := pygame.font.match_font(name))]
+    best = min([None, *files], key=lambda file: len(_lacking(words, file)))
+    lacking = _lacking(words, best)
+    return best, "".join("?" if letter in lacking else letter for letter in words)
+
+
+def _lacking(words: str, file: str | None) -> set[str]:
+    """The letters that a font does not have."""
+    freetype.init()  # `pygame.font` does not tell which letters are missing
+    try:
+        metrics = freetype.Font(file, 16).get_metrics(words)
+    except (OSError, pygame.error):  # such as a font of bitmaps
+        return set(words)
+    return {letter for letter, known in zip(words, metrics, strict=True) if known is None}
 
 
 def fitted_text(
@@ -271,10 +321,10 @@ def background(width: int, height: int) -> pygame.Surface:
     return image
 
 
-def _font(size: int) -> pygame.font.Font:
-    """The font of pygame; not cached, since any part of the program may quit pygame."""
+def _font(size: int, file: str | None = None) -> pygame.font.Font:
+    """A font, by default that of pygame; not cached, since any part of the program may quit it."""
     pygame.font.init()
-    return pygame.font.Font(None, size)
+    return pygame.font.Font(file, size)
 
 
 def _card_pen(width: int, edge: Color) -> Pen:

@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from alles_kaese_env.core.records import TAKE, TRAP
+from alles_kaese_env.core.records import DISCARD, PEEK, TAKE, TRAP
 from alles_kaese_env.files import replacing
 from alles_kaese_env.replay.game import Replay, shortened
 from alles_kaese_env.viewer.text import (
@@ -68,13 +68,16 @@ def _data_of(replay: Replay) -> dict[str, Any]:
 def _state_of(view: View) -> dict[str, Any]:
     """The game at a position; the cards of each seat in the order in which it took them."""
     taken: list[list[tuple[int, bool]]] = [[] for _ in view.seats]
+    last = view.turns[-1] if view.turns else None
     for turn in view.turns:
         if turn.kind == TAKE:
             taken[turn.seat].append((turn.holes, turn.front == TRAP))
     return {
         **{name: getattr(view, name) for name in SHOWN},
         "chance": [round(share, 4) for share in view.trap_probability],
-        "acted": view.turns[-1].slot if view.turns else None,
+        "peekedAt": last.slot if last and last.kind == PEEK else None,
+        "takenBy": last.seat if last and last.kind == TAKE else None,
+        "discardedHoles": last.holes if last and last.kind == DISCARD else None,
         "taken": taken,
         "now": describe_now(view),
     }

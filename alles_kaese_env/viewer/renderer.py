@@ -54,6 +54,7 @@ class Renderer:
 
         Raises:
             gymnasium.error.DependencyNotInstalled: the mode needs the extra ``render``.
+            RuntimeError: the mode is "human", and there is no display.
         """
         perspective = seat if self.perspective is None else self.perspective
         is_recorded = batch.recorder is not None and batch.recorder.present[row].is_whole

@@ -6,12 +6,12 @@ A terminal (`terminal.Terminal`) and a window (`window.GameWindow`) show any ses
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from alles_kaese_env.command_line import MISSING, needs_extra
+from alles_kaese_env.command_line import MISSING, NoDisplayError, needs_extra
 from alles_kaese_env.replay.game import Replay
-from alles_kaese_env.viewer.text import describe_perspective
+from alles_kaese_env.viewer.text import describe_perspective, rules_in_short
 from alles_kaese_env.viewer.view import View, view_of_replay
 
 TURN_SECONDS = 1.0  # while a replay plays
@@ -27,6 +27,8 @@ class Session:
         keys: what each key does, by the name that Textual gives it, with a label; a key without
             a label works and is not listed.
         buttons: of a window, from left to right: label and what a click does.
+        help: what the keys do and how the game goes, in paragraphs.
+        is_help_shown: whether it stands in the place of the game.
         is_open: whether the session goes on.
         is_stale: whether the screen has to be redrawn.
     """
@@ -36,6 +38,8 @@ class Session:
     chosen: int | None = None
     keys: Mapping[str, tuple[str, Callable[[], None]]]
     buttons: tuple[tuple[str, Callable[[], None]], ...] = ()
+    help: Sequence[str] = ()
+    is_help_shown = False
     is_open = True
     is_stale = True
 
@@ -43,10 +47,25 @@ class Session:
         """Where the game is and what may be done, on one line where there is a mouse."""
         raise NotImplementedError
 
+    def common_keys(self) -> dict[str, tuple[str, Callable[[], None]]]:
+        """What every session has."""
+        return {
+            "f1": ("help", self.show_help),
+            "question_mark": ("", self.show_help),
+            "q": ("quit", self.leave),
+            "escape": ("", self.leave),
+        }
+
     def press(self, key: str) -> None:
-        """A key was pressed."""
-        if key in self.keys:
+        """A key was pressed; any of them closes the help."""
+        if self.is_help_shown:
+            self.is_help_shown, self.is_stale = False, True
+        elif key in self.keys:
             self.keys[key][1]()
+
+    def show_help(self) -> None:
+        """Show the help until the next key."""
+        self.is_help_shown = self.is_stale = True
 
     def click(self, slot: int) -> None:
         """A card was clicked."""
@@ -77,8 +96,13 @@ class ReplaySession(Session):
             "home": ("first", partial(self.step, -self.last)),
             "end": ("last", partial(self.step, self.last)),
             "space": ("play/pause", self.play),
-            "q": ("quit", self.leave),
+            **self.common_keys(),
         }
+        self.help = (
+            "Left, right: a turn back or forwards. Home, End: the deal, the end. Space: play on "
+            "or pause. q or Esc: quit. Any key closes this help.",
+            *rules_in_short(replay.variant),
+        )
         self.move_to(0)
         self.title = describe_perspective(self.view)
 
@@ -119,12 +143,15 @@ class ReplaySession(Session):
 
 def run_session(session: Session, parser: argparse.ArgumentParser, *, in_window: bool) -> int:
     """Run a session in a terminal or in a window until it ends; returns the exit code."""
+    what, extra = ("--window", "render") if in_window else ("the terminal", "play")
     try:
         if in_window:
             from alles_kaese_env.viewer.window import run
         else:
             from alles_kaese_env.viewer.terminal import run
     except MISSING as error:
-        what, extra = ("--window", "render") if in_window else ("the terminal", "play")
         parser.error(needs_extra(what, extra, error))
-    return run(session)
+    try:
+        return run(session)
+    except NoDisplayError as error:
+        parser.error(f"{what} is given, but {error}")

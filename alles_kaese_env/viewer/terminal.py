@@ -26,12 +26,15 @@ WIDTH = 78
 CARD = 9  # columns of a card, and GAP between two
 GAP = 1
 NAME = 14  # columns of a name
+ROWS = 15  # of the screen beside a line for each seat: title, row, prompt, log, keys
 TICK_SECONDS = 0.03
 SEATS = ("#3d9be9", "#f08030", "#2fbf8f", "#d978b0", "#a58bf0", "#b0b0b0")
 SEATS_DARK = ("#0062a2", "#b84d00", "#00805a", "#984a78", "#6c4cb8", "#5c5c5c")
-BACK = Style(color="#6b4206", bgcolor="#f5c044")
-MATCH = Style(color="#6b4206", bgcolor="#ffe27a", bold=True)
+# Of 16 colours these become black on yellow and on white; edges tell them apart without colours.
+BACK = Style(color="#3a2400", bgcolor="#f5c044")
+MATCH = Style(color="#2a1a00", bgcolor="#ffe27a", bold=True)
 CHOSEN = Style(color="#2a1a00", bgcolor="#ffffff", bold=True)
+EDGES = {BACK: "╭─╮│╰╯", MATCH: "╔═╗║╚╝", CHOSEN: "┏━┓┃┗┛"}
 EMPTY = Style(color="#777777")
 DIM = Style(dim=True)
 FRONT_STYLES = {
@@ -103,15 +106,16 @@ def _cards(view: View, chosen: int | None) -> Text:
 
 def _draw_card(lines: list[Text], holes: int, style: Style, seers: Collection[int]) -> None:
     """A card, five lines high; in its upper edge the seats that peeked at it."""
+    left, edge, right, side, low_left, low_right = tuple(EDGES[style])
     style = style if holes else EMPTY
-    lines[0].append("╭", style)
+    lines[0].append(left, style)
     for seat in seers:
         lines[0].append(str(seat), Style(color="#ffffff", bgcolor=SEATS_DARK[seat], bold=True))
-    lines[0].append("─" * (CARD - 2 - len(seers)) + "╮", style)
+    lines[0].append(edge * (CARD - 2 - len(seers)) + right, style)
     for line, inside in zip(lines[1:4], BACKS[holes], strict=True):
-        line.append(f"│{inside}│", style)
-    number = str(holes) if holes else "─"
-    lines[4].append(f"╰───{number}───╯", style)
+        line.append(f"{side}{inside}{side}", style)
+    number = str(holes) if holes else edge
+    lines[4].append(f"{low_left}{number:{edge}^{CARD - 2}}{low_right}", style)
     for line in lines:
         line.append(" " * GAP)
 
@@ -122,8 +126,9 @@ def _piles(view: View) -> Text:
     text.append(f" {view.die or '-'} ", Style(color="#000000", bgcolor="#ffffff", bold=True))
     text.append(f"    discarded {sum(view.discarded)}", style="dim")
     if any(view.discarded):
-        piles = [f"{n} of {holes}" for holes, n in enumerate(view.discarded, start=1) if n]
-        text.append(f": {', '.join(piles)} holes", style="dim")
+        counts = enumerate(view.discarded, start=1)
+        piles = " ".join(f"{holes}×{n}" for holes, n in counts if n)
+        text.append(f" (holes × cards: {piles})", style="dim")
     return text
 
 
@@ -188,6 +193,10 @@ class Terminal(App[None]):
         self.set_interval(TICK_SECONDS, self.action_tick)
         self.update()
 
+    def on_resize(self) -> None:
+        """Draw anew at the next tick, when the sizes are known."""
+        self.session.is_stale = True
+
     def action_tick(self) -> None:
         """Tell the session that time has passed."""
         self.session.tick(TICK_SECONDS)
@@ -212,13 +221,27 @@ class Terminal(App[None]):
         session.is_stale = False
         texts: dict[str, Any] = {
             "title": session.title,
-            "board": board_text(session.view, session.chosen),
+            "board": self.board(),
             "prompt": session.prompt(has_mouse=False),
             "turns": log_text(session.view),
         }
         for place, text in texts.items():
             self.query_one(f"#{place}", Static).update(text)
-        self.query_one("#log").scroll_end(animate=False)
+        # Not before the log has its new height.
+        self.call_after_refresh(self.query_one("#log").scroll_end, animate=False)
+
+    def board(self) -> Text:
+        """The game, the help, or what size the game needs where the terminal is too small."""
+        session, size = self.session, self.size
+        rows = len(session.view.seats) + ROWS
+        if size.width < WIDTH + 2 or size.height < rows:
+            return Text(
+                f"The game needs {WIDTH + 2} columns and {rows} rows; the terminal has "
+                f"{size.width} and {size.height}. Make it larger, or use --window."
+            )
+        if session.is_help_shown:
+            return Text("\n\n".join(session.help))
+        return board_text(session.view, session.chosen)
 
 
 def run(session: Session) -> int:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from alles_kaese_env.core.records import TRAP, UNSEEN
+from alles_kaese_env.core.records import TAKE, TRAP, UNSEEN
 from alles_kaese_env.replay.game import ALL, PUBLIC, Turn, shortened
+from alles_kaese_env.variant import Variant
 from alles_kaese_env.viewer.view import View
 
 MOST_TURNS = 6
@@ -26,8 +27,8 @@ def text_of(view: View) -> str:
 
 def _top_line(view: View) -> str:
     match = "match" if view.matching else "no match"
-    top = f", {view.top} holes on top" if view.top else ""
-    return f"die {view.die or '-'} ({match})   reserve {view.reserve} cards{top}"
+    top = f", {plural(view.top, 'hole')} on top" if view.top else ""
+    return f"die {view.die or '-'} ({match})   reserve {plural(view.reserve, 'card')}{top}"
 
 
 def _row_lines(view: View) -> list[str]:
@@ -56,7 +57,8 @@ def _seat_line(view: View, seat: int) -> str:
     you = "  (you)" if view.perspective == seat else ""
     traps, points, cheese = view.traps[seat], view.points[seat], view.cheese[seat]
     won = "  wins" if seat in view.winners else ""
-    return f"{marks}seat {seat}: {points:>2} points on {cheese:>2} cheese, {traps} traps{you}{won}"
+    taken = f"{plural(points, 'point'):>9} on {cheese:>2} cheese, {plural(traps, 'trap')}"
+    return f"{marks}seat {seat}: {taken}{you}{won}"
 
 
 def _news_lines(view: View) -> list[str]:
@@ -99,14 +101,49 @@ def describe_perspective(view: View) -> str:
 
 
 def describe_turn(view: View, turn: Turn) -> str:
-    """A turn, such as "seat 0 rolled 4 and took slot 2 (4 holes): cheese"."""
+    """A turn, such as "seat 0 rolled 4 and took slot 2 (4 holes): cheese".
+
+    A front that was not shown to everybody is told apart: "(4 holes; you know: cheese)".
+    """
     rolled = f" rolled {turn.die} and" if turn.die else ""
     text = f"{describe_seat(view, turn.seat)}{rolled} {PAST[turn.kind]} slot {turn.slot}"
+    is_public = turn.kind == TAKE
     if turn.holes:
-        text += f" ({plural(turn.holes, 'hole')})"
-    if turn.front != UNSEEN:
+        knower = "hidden" if view.perspective == ALL else "you know"
+        is_hidden = turn.front != UNSEEN and not is_public
+        known = f"; {knower}: {FRONTS[turn.front]}" if is_hidden else ""
+        text += f" ({plural(turn.holes, 'hole')}{known})"
+    if turn.front != UNSEEN and is_public:
         text += ": a TRAP" if turn.front == TRAP else ": cheese"
     return text + (f"; a {turn.burned} is burned" if turn.burned else "")
+
+
+def rules_in_short(variant: Variant) -> tuple[str, ...]:
+    """The game in four paragraphs, for people who have not read its rules."""
+    cards = zip(variant.traps, variant.copies or (), strict=True)
+    traps = ", ".join(f"{count} of {copies}" for count, copies in cards)
+    burn = {
+        "peek": " With 2 or 3 players, a peek also burns the top card of the reserve.",
+        "turn": " Every turn also burns the top card of the reserve.",
+        "never": "",
+    }[variant.burn]
+    return (
+        f"The back of a card shows its holes, 1 to {variant.num_holes}; its front is cheese or a "
+        f"trap, and nobody sees which. Traps among the cards, from 1 hole on: {traps}.",
+        "Roll the die. If no card in the row shows that many holes, peek at one card: you alone "
+        f"see its front, and it stays in its slot.{burn}",
+        "On a match, pick one of the cards that match. Take it, cheese or trap, or discard it "
+        "unseen. The top card of the reserve fills the gap.",
+        "A cheese scores its holes, a trap nothing. Who takes "
+        f"{describe_limit(variant.trap_limit)} has lost at once; otherwise the game ends with the "
+        "reserve, and the most points win (then the most cheese cards).",
+    )
+
+
+def describe_limit(limit: int) -> str:
+    """The trap that loses, such as "a third trap"."""
+    ordinals = {1: "a trap", 2: "a second trap", 3: "a third trap"}
+    return ordinals.get(limit, f"trap number {limit}")
 
 
 def describe_match(view: View) -> str:
@@ -128,9 +165,7 @@ def describe_end(view: View) -> str:
         return f"the record stops where {describe_seat(view, view.turn)} is to act"
     reason = "the reserve is empty"
     if view.loser is not None:
-        limit = view.variant.trap_limit
-        ordinals = {1: "a trap", 2: "a second trap", 3: "a third trap"}
-        trap = ordinals.get(limit, f"trap number {limit}")
+        trap = describe_limit(view.variant.trap_limit)
         reason = f"{describe_seat(view, view.loser)} took {trap}"
     names = " and ".join(describe_seat(view, seat) for seat in view.winners)
     return f"{reason}; {names} {'wins' if len(view.winners) == 1 else 'share the win'}"

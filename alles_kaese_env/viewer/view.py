@@ -180,4 +180,4 @@ def _places(bits: Any) -> tuple[int, ...]:
 
 
 def _whole(numbers: npt.NDArray[Any]) -> tuple[int, ...]:
-    return tuple(numbers.astype(int).tolist())
+    return tuple(numbers.astype(np.int64).tolist())

@@ -5,6 +5,9 @@ Needs the extra ``render``.
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Sequence
+
 from alles_kaese_env.command_line import INTERRUPTED
 from alles_kaese_env.viewer import art
 from alles_kaese_env.viewer.art import GOLD, INK, WHITE, pygame
@@ -14,7 +17,8 @@ from alles_kaese_env.viewer.session import Session
 STRIP = 56  # height of the strip with the prompt and the buttons, under the picture
 FRAMES_A_SECOND = 30
 EDGE = 14
-KEYS = {"return": "enter", "escape": "q"}  # where Textual has another name
+KEYS = {"return": "enter", "?": "question_mark"}  # where Textual has another name
+HELP_COLUMNS = 96
 
 
 class GameWindow:
@@ -26,7 +30,7 @@ class GameWindow:
     def run(self) -> int:
         """Show the window until it is closed; returns the exit code."""
         session = self.session
-        pygame.display.init()
+        art.open_display()
         try:
             screen = pygame.display.set_mode((SIZE[0], SIZE[1] + STRIP))
             pygame.display.set_caption(f"Alles Käse! - {session.title}")
@@ -66,7 +70,8 @@ class GameWindow:
         if event.type == pygame.QUIT:
             session.is_open = False
         elif event.type == pygame.KEYDOWN:
-            name = pygame.key.name(event.key)
+            letter = getattr(event, "unicode", "")
+            name = "?" if letter == "?" else pygame.key.name(event.key).strip("[]")  # "[1]": keypad
             session.press(KEYS.get(name, name))
         elif event.type == pygame.MOUSEBUTTONDOWN and event.button == 1:
             for rect, (_, do) in zip(self.button_rects(), session.buttons, strict=True):
@@ -82,10 +87,12 @@ class GameWindow:
     def _paint(self, screen: pygame.Surface) -> None:
         session = self.session
         screen.fill((18, 34, 30))
-        screen.blit(draw(session.view), (0, 0))
-        if session.chosen is not None:
-            frame = self.slot_rects()[session.chosen].inflate(10, 10)
-            pygame.draw.rect(screen, WHITE, frame, width=4, border_radius=14)
+        if session.is_help_shown:
+            _paint_help(screen, session.help)
+        else:
+            screen.blit(draw(session.view), (0, 0))
+            if session.chosen is not None:
+                _mark(screen, self.slot_rects()[session.chosen])
         rects = self.button_rects()
         width = (rects[0].left if rects else SIZE[0]) - 2 * EDGE
         words = art.fitted_text(session.prompt(has_mouse=True), 20, WHITE, width)
@@ -94,6 +101,27 @@ class GameWindow:
             pygame.draw.rect(screen, GOLD, rect, border_radius=9)
             image = art.text(label, 20, INK)
             screen.blit(image, image.get_rect(center=rect.center))
+
+
+def _mark(screen: pygame.Surface, card: pygame.Rect) -> None:
+    """The chosen card: a white frame and two arrows beside its number, unlike a matching card."""
+    frame = card.inflate(14, 14)
+    screen.blit(art.rounded_box(*frame.size, 18, (0, 0, 0, 0), WHITE, 6), frame)
+    y = card.top - 14
+    for side in (-1, 1):
+        x = card.centerx + side * 12
+        arrow = (x, y), (x + side * 12, y - 7), (x + side * 12, y + 7)
+        pygame.draw.polygon(screen, WHITE, arrow)
+
+
+def _paint_help(screen: pygame.Surface, paragraphs: Sequence[str]) -> None:
+    """The help in the place of the picture."""
+    y = 60
+    for paragraph in paragraphs:
+        for line in textwrap.wrap(paragraph, HELP_COLUMNS):
+            screen.blit(art.text(line, 26, WHITE), (60, y))
+            y += 34
+        y += 22
 
 
 def run(session: Session) -> int:

@@ -20,9 +20,7 @@ from agents.play.session import PlaySession
 from agents.play.table import YOU, Table
 from alles_kaese_env import Variant
 from alles_kaese_env.actions import decode_action
-from alles_kaese_env.core.records import (
-    PEEK,
-)
+from alles_kaese_env.core.records import DISCARD, PEEK, TAKE, TRAP, UNSEEN
 from alles_kaese_env.replay import ALL, load, save
 
 # --- The referee ---------------------------------------------------------------------------------
@@ -124,6 +122,57 @@ def test_a_game_goes_to_its_end_whatever_is_pressed(names):
 
     app = in_terminal(Table(names, seed=2), drive)
     assert app.return_code == 0
+
+
+def settled(session):
+    """Let agents move until the person has to act or the game is over."""
+    for _ in range(2_000):
+        session.tick(1.0)
+        if session.table.is_persons_turn or session.table.is_over:
+            return
+        time.sleep(0.001)
+    raise AssertionError("no turn")
+
+
+def test_enter_alone_never_takes_a_known_trap_nor_peeks_at_a_known_card():
+    known_traps = 0
+    for seed in range(12):
+        session = PlaySession(Table([YOU, "random"], seed=seed), 0)
+        settled(session)
+        while not session.table.is_over:
+            front = session.view.front[session.slot]
+            unseen = [front == UNSEEN for front in session.view.front]
+            assert session.kind != TAKE or front != TRAP
+            assert session.kind != PEEK or front == UNSEEN or not any(unseen)
+            known_traps += session.kind == DISCARD
+            session.press("enter")
+            settled(session)
+    assert known_traps > 0
+
+
+def test_a_new_game_comes_after_the_last_and_the_help_at_any_time():
+    session = PlaySession(Table([YOU, "random"], seed=1), 0)
+    settled(session)
+    session.press("n")
+    assert session.note == "the game is not over yet"
+    for key in ("f1", "question_mark"):
+        session.press(key)
+        assert session.is_help_shown
+        session.press("enter")
+        assert not session.is_help_shown
+    assert not session.view.turns
+    while not session.table.is_over:
+        session.press("enter")
+        settled(session)
+    first = session.table.replay(ALL)
+    session.press("f1")
+    session.press("n")
+    assert session.table.is_over
+    session.press("n")
+    settled(session)
+    assert not session.table.is_over
+    assert session.is_open
+    assert session.table.replay(ALL).deal != first.deal
 
 
 def test_what_was_peeked_at_stays_shown_and_nothing_else_does():

@@ -13,6 +13,7 @@ import sys
 import time
 from dataclasses import asdict
 from functools import partialmethod
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -702,6 +703,21 @@ def test_paths_are_printed_as_they_are(tmp_path, capsys, name):
     assert f"Curves: {run / 'curves.png'}" in lines
     agent = shlex.quote(f"ppo:{run}")
     assert f"Play it in the arena: python -m agents.arena {agent} reference" in lines
+
+
+def test_commands_that_are_printed_work_where_they_are_printed(tmp_path, monkeypatch):
+    """Outside the clone, too: what they start lies in the clone, and the run here."""
+    monkeypatch.chdir(tmp_path)
+    run = RunDirectory.create(Path("a run"), Config())
+    where, agent = shlex.quote(str(ROOT)), shlex.quote(f"ppo:{tmp_path / 'a run'}")
+    assert run.arena_command == f"cd {where} && python -m agents.arena {agent} reference"
+    path = shlex.quote(str(tmp_path / "a run"))
+    assert run.resume_command == f"cd {where} && python train.py --algo ppo --resume {path}"
+    run.__exit__()
+    monkeypatch.chdir(ROOT)
+    assert RunDirectory(Path("runs/x")).arena_command.startswith(
+        "python -m agents.arena ppo:runs/x"
+    )
 
 
 def assert_refused(capsys, arguments, *words):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import pickle
 
 import numpy as np
@@ -15,8 +17,8 @@ from alles_kaese_env.core.rules import chance_weight, num_chance_outcomes
 pyspiel = pytest.importorskip("pyspiel", reason="OpenSpiel is not installed (extra openspiel)")
 
 from open_spiel.integration_tests import api_test  # noqa: E402
-from open_spiel.python import rl_environment  # noqa: E402
-from open_spiel.python.algorithms import ismcts, mcts  # noqa: E402
+from open_spiel.python import policy, rl_environment  # noqa: E402
+from open_spiel.python.algorithms import exploitability, ismcts, mcts  # noqa: E402
 
 from alles_kaese_env.envs import open_spiel  # noqa: E402
 from apis.helpers import VARIANTS  # noqa: E402
@@ -302,3 +304,57 @@ def test_rl_environment(players):
         step = env.step([int(rng.choice(step.observations["legal_actions"][seat]))])
     assert len(step.rewards) == players
     assert sum(step.rewards) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.fixture
+def pytorch():
+    """OpenSpiel's PyTorch algorithms, by the name of their module."""
+    for library in ("torch", "tree"):
+        pytest.importorskip(library, reason=f"{library} is not installed (extra openspiel)")
+    return lambda name: importlib.import_module(f"open_spiel.python.pytorch.{name}")
+
+
+@pytest.mark.parametrize("name", ["dqn", "nfsp"])
+def test_pytorch_agents_learn_from_their_games(pytorch, name):
+    """After some hundred games they have learned, and play what is legal."""
+    sizes = {"hidden_layers_sizes": [32], "batch_size": 32, "min_buffer_size_to_learn": 32}
+    if name == "dqn":
+        make = functools.partial(pytorch(name).DQN, **sizes)
+    else:
+        more = {"reservoir_buffer_capacity": 1_000, "anticipatory_param": 0.5}
+        make = functools.partial(pytorch(name).NFSP, **sizes, **more)
+    env = rl_environment.Environment(pyspiel.load_game(TINY))
+    env.seed(0)
+    size, actions = env.observation_spec()["info_state"][0], env.action_spec()["num_actions"]
+    players = [make(seat, size, actions) for seat in range(2)]
+    for _ in range(150):
+        step = env.reset()
+        while not step.last():
+            seat = step.observations["current_player"]
+            action = players[seat].step(step).action
+            assert action in step.observations["legal_actions"][seat]
+            step = env.step([action])
+        for player in players:
+            player.step(step)
+    assert np.isfinite(np.hstack([player.loss for player in players]).astype(float)).all()
+
+
+def test_deep_cfr_comes_nearer_to_equilibrium(pytorch):
+    game = pyspiel.load_game(TINY)
+    solver = pytorch("deep_cfr").DeepCFRSolver(
+        game,
+        policy_network_layers=(32,),
+        advantage_network_layers=(32,),
+        num_iterations=30,
+        num_traversals=40,
+        learning_rate=3e-3,
+        batch_size_advantage=128,  # without these it trains on the memory still empty, too
+        batch_size_strategy=128,
+        policy_network_train_steps=300,
+        advantage_network_train_steps=20,
+        seed=0,
+    )
+    solver.solve()
+    learned = policy.tabular_policy_from_callable(game, solver.action_probabilities)
+    uniform = policy.UniformRandomPolicy(game)
+    assert exploitability.nash_conv(game, learned) < exploitability.nash_conv(game, uniform)

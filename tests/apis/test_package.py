@@ -18,6 +18,7 @@ from alles_kaese_env import (
     alles_kaese_v0,
 )
 from alles_kaese_env.core import loops
+from alles_kaese_env.game_batch import BYTES_A_GAME
 from apis.helpers import COPIES, PACKAGE, arrays_in, run_python, scribble
 
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -299,6 +300,19 @@ def test_a_state_that_was_set_is_copied():
         np.array_equal(one, other)
         for one, other in zip(arrays_in(state), arrays_in(kept), strict=True)
     )
+
+
+def test_a_batch_counts_its_memory():
+    batch = GameBatch(3, Variant(num_players=5))
+    arrays = [array for array in vars(batch).values() if isinstance(array, np.ndarray)]
+    assert sum(array.nbytes for array in arrays) == 3 * (BYTES_A_GAME + 5 * 4)
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("make", [GameBatch, AllesKaeseVectorEnv])
+def test_more_games_than_memory_holds_are_refused_before_they_are_made(make):
+    with pytest.raises(ValueError, match=r"^1000000000 games need 1,286 GB of memory; allowed: "):
+        make(10**9)
 
 
 def test_wrong_arguments_of_the_batch_and_the_layout_are_named():

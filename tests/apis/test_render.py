@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import itertools
+import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,8 +22,8 @@ from properties.test_leaks import swap_states
 import alles_kaese_env
 from alles_kaese_env import AllesKaeseEnv, AllesKaeseVectorEnv, GameBatch, Variant, alles_kaese_v0
 from alles_kaese_env.core.records import CHEESE, OVER, TAKE, TRAP, UNSEEN
-from alles_kaese_env.viewer.text import text_of
-from alles_kaese_env.viewer.view import view_of
+from alles_kaese_env.viewer.text import describe_turn, text_of
+from alles_kaese_env.viewer.view import view_of, view_of_replay
 
 REASON = "needs the extra render"
 SHAPE = (640, 1024, 3)
@@ -155,6 +157,31 @@ def test_a_text_fits_80_columns_with_all_its_news(players):
     assert sum(line.startswith("last") for line in lines) == 1
 
 
+@pytest.mark.parametrize("players", PLAYERS)
+def test_one_is_singular(players):
+    batch = recorded(Variant(players), 99, seed=players)
+    replay = batch.replay(0, perspective="all")
+    views = [view_of_replay(replay, position) for position in range(len(replay))]
+    words = " ".join(text_of(view) for view in views)
+    assert re.search(r"\b1 (hole|point|trap|card)\b", words)
+    assert not re.search(r"\b1 (hole|point|trap|card)s\b", words)
+
+
+def test_what_not_everybody_knows_is_told_apart():
+    """A card that its player had peeked at is discarded: others do not see its front."""
+    told = set()
+    for seed in range(20):
+        batch = recorded(Variant(2), 99, seed)
+        for who, knower in (("all", "hidden"), (0, "you know"), ("public", None)):
+            replay = batch.replay(0, perspective=who)
+            for turn in replay.turns:
+                words = describe_turn(view_of_replay(replay), turn)
+                is_private = turn.front != UNSEEN and turn.kind != TAKE
+                assert is_private == (f"; {knower}: " in words)
+                told.add((who, is_private))
+    assert told == {("all", True), ("all", False), (0, True), (0, False), ("public", False)}
+
+
 # --- Pictures ----------------------------------------------------------------------------------
 
 
@@ -175,6 +202,31 @@ def test_no_card_of_the_row_lies_on_another(row_size, picture):
     boxes = [picture.slot_rect(slot, row_size) for slot in range(row_size)]
     assert all(picture.LEFT.left <= box.left <= box.right <= picture.LEFT.right for box in boxes)
     assert all(one.right < other.left for one, other in itertools.pairwise(boxes))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is a display")
+@pytest.mark.parametrize("display", [None, ":4711"])
+def test_a_window_without_a_display_is_refused(display):
+    """SDL would show it to nobody, in memory, for ever."""
+    pytest.importorskip("pygame", reason=REASON)
+    hidden = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
+    environment = {name: text for name, text in os.environ.items() if name not in hidden}
+    if display:
+        environment["DISPLAY"] = display
+    code = "from alles_kaese_env import AllesKaeseEnv; AllesKaeseEnv(render_mode='human').reset()"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    *_, last = done.stderr.splitlines()
+    assert "a window needs a display" in last
+    assert (display or "DISPLAY is not set") in last
+
+
+@pytest.mark.parametrize("name", ["heuristic", "日本", "мышь", "a\U0010fffdb", "🐭"])
+def test_a_name_is_drawn_with_letters_that_its_font_has(name, picture):
+    file, words = picture.art.drawable(name)
+    assert not picture.art._lacking(words, file)
+    assert len(words) == len(name)
+    assert all(shown in (letter, "?") for letter, shown in zip(name, words, strict=True))
 
 
 def test_pictures_need_no_display():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import json
 import os
 import re
@@ -512,6 +513,81 @@ def test_a_browser_shows_the_page(players, tmp_path):
     assert cheese[180:340].mean() > 0.1  # the cards of the row
 
 
+ASK = """<script>
+const answers = {};
+const rect = (node) => node.getBoundingClientRect();
+const all = (selector) => [...document.querySelectorAll(selector)].map(rect);
+const press = (key, target, options = {}) => {
+  const event = new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...options });
+  target.dispatchEvent(event);
+  return event.defaultPrevented;
+};
+%s
+document.title = JSON.stringify(answers);
+</script></body>"""
+
+
+def asked(page, script, tmp_path, *flags):
+    """What a script finds in a page."""
+    path = tmp_path / "asked.html"
+    path.write_text(page.replace("</body>", ASK % script), encoding="utf-8")
+    dom = in_chromium(f"{path.as_uri()}#8", tmp_path, "--dump-dom", *flags)
+    return json.loads(html.unescape(re.search("<title>(.*?)</title>", dom)[1]))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+@pytest.mark.parametrize("size", [(500, 844), (800, 600), (1280, 800)])
+def test_a_page_fits_a_phone_and_a_small_window(size, tmp_path):
+    """Chromium's windows are 500 wide at least."""
+    script = """
+    answers.width = innerWidth; answers.height = innerHeight;
+    answers.scroll = document.documentElement.scrollWidth;
+    answers.controls = rect(document.querySelector(".controls")).bottom;
+    answers.slots = all(".slot").map((box) => Math.round(box.top));
+    answers.columns = new Set(all(".seat").map((box) => Math.round(box.left))).size;
+    answers.parts = all(".seat .who, .seat .points").map((box) => [box.left, box.right, box.width]);
+    """
+    page = page_of(some_game(6))
+    answers = asked(page, script, tmp_path, f"--window-size={size[0]},{size[1]}")
+    assert answers["scroll"] <= answers["width"]
+    assert answers["controls"] <= answers["height"]
+    assert len(answers["slots"]) == 6
+    assert len(set(answers["slots"])) == 1
+    assert answers["columns"] == {500: 1, 800: 2, 1280: 3}[size[0]]
+    for left, right, width in answers["parts"]:
+        assert 0 <= left < right <= answers["width"]
+        assert width > 20
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+def test_the_keys_of_a_page_leave_those_of_the_browser(tmp_path):
+    script = """
+    answers.hash = [location.hash];
+    answers.back = press("ArrowLeft", document.body, { altKey: true });
+    answers.hash.push(location.hash);
+    answers.right = press("ArrowRight", document.body);
+    answers.hash.push(location.hash);
+    answers.space = press(" ", byId("next"));
+    answers.playing = byId("play").textContent;
+    const entries = [...document.querySelectorAll("#log button")];
+    answers.future = entries.slice(10).map((entry) => entry.lastChild.textContent);
+    entries[3].focus(); entries[3].click();
+    answers.focused = document.activeElement === entries[3];
+    answers.hash.push(location.hash);
+    press("End", document.body);
+    answers.end = entries.at(-1).lastChild.textContent;
+    """
+    replay = some_game(2)
+    answers = asked(page_of(replay), script, tmp_path)
+    assert answers["hash"] == ["#8", "#8", "#9", "#3"]
+    assert (answers["back"], answers["right"], answers["space"]) == (False, True, False)
+    assert "Play" in answers["playing"]
+    assert answers["focused"]
+    last = len(replay) - 1
+    assert answers["future"] == [f"turn {k}" for k in range(10, last + 1)]
+    assert answers["end"] == describe_turn(view_of_replay(replay), replay.turns[-1])
+
+
 def test_the_terminal_steps_forwards_and_backwards():
     pytest.importorskip("textual", reason="extra play")
     from alles_kaese_env.viewer.terminal import Terminal, board_text
@@ -536,6 +612,55 @@ def test_the_terminal_steps_forwards_and_backwards():
 
     asyncio.run(press())
     assert app.return_code == INTERRUPTED
+
+
+def test_the_terminal_keeps_the_newest_turn_in_sight_and_says_what_size_it_needs():
+    pytest.importorskip("textual", reason="extra play")
+    from alles_kaese_env.viewer.terminal import Terminal
+
+    replay = some_game(6, 1)
+    app = Terminal(ReplaySession(replay))
+
+    async def look():
+        async with app.run_test(size=(80, 24)) as pilot:
+            log, board = app.query_one("#log"), app.query_one("#board")
+            await pilot.press("end")
+            for size in ((80, 24), (100, 30), (80, 22)):
+                await pilot.resize_terminal(*size)
+                await pilot.pause(0.2)
+                assert app.session.position == len(replay) - 1
+                assert log.max_scroll_y > 0
+                assert log.scroll_y == log.max_scroll_y
+                assert "reserve" in str(board.render())
+            for size in ((79, 30), (100, 20)):
+                await pilot.resize_terminal(*size)
+                await pilot.pause(0.2)
+                words = str(board.render())
+                assert f"needs 80 columns and 21 rows; the terminal has {size[0]} and" in words
+            await pilot.resize_terminal(80, 24)
+            await pilot.press("f1")
+            assert "Any key closes this help" in str(board.render())
+            await pilot.press("left")
+            assert "reserve" in str(board.render())
+            assert app.session.position == len(replay) - 1
+            await pilot.press("escape")
+
+    asyncio.run(look())
+    assert not app.session.is_open
+
+
+def test_cards_are_told_apart_without_colours():
+    pytest.importorskip("rich", reason="extra play")
+    from alles_kaese_env.viewer.terminal import board_text
+
+    replay = some_game(2)
+    views = [view_of_replay(replay, position) for position in range(len(replay) - 1)]
+    for view in views:
+        edges = board_text(view, chosen=0).plain.splitlines()[3].split()
+        assert edges[0].startswith("┏")
+        matching = [slot for slot, edge in enumerate(edges[1:6], 1) if edge.startswith("╔")]
+        assert matching == [slot for slot in view.matching if slot > 0]
+    assert any(view.matching for view in views)
 
 
 @pytest.mark.parametrize("players", PLAYERS)
@@ -598,6 +723,23 @@ def test_a_replay_plays_by_itself_and_begins_anew_at_its_end():
     session.press("space")
     session.tick(TURN_SECONDS)
     assert session.position == 1
+
+
+def test_a_gif_of_a_whole_game_is_small_enough_to_send(pygame, tmp_path):
+    pytest.importorskip("moviepy", reason="needs the extra render")
+    from PIL import Image
+
+    from alles_kaese_env.viewer.film import pictures, save_gif
+
+    replay = some_game(2)
+    save_gif(replay, tmp_path / "game.gif")
+    assert (tmp_path / "game.gif").stat().st_size < 1_000_000
+    with Image.open(tmp_path / "game.gif") as film:
+        for position, picture in enumerate(pictures(replay)):
+            film.seek(position)
+            error = np.abs(np.asarray(film.convert("RGB")).astype(int) - picture)
+            assert error.mean() < 3
+            assert np.percentile(error, 99.9) < 40  # small marks keep their colours
 
 
 @pytest.mark.filterwarnings("ignore:Setting the shape on a NumPy array:DeprecationWarning")

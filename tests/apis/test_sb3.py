@@ -195,11 +195,11 @@ def test_methods():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("num_players", 7), ("seat", 2), ("reward", "x"), ("opponents", 3)],
+    [("num_envs", 0), ("num_players", 7), ("seat", 2), ("reward", "x"), ("opponents", 3)],
 )
 def test_a_wrong_option_is_named(name, value):
-    with pytest.raises(ValueError, match=name):
-        AllesKaeseVecEnv(2, **{name: value})
+    with pytest.raises(ValueError, match=f"^{name} is"):
+        AllesKaeseVecEnv(**{"num_envs": 2, name: value})
 
 
 # --- Masks and training ---------------------------------------------------------------------

@@ -139,7 +139,7 @@ def test_a_wrong_mode_is_named(value):
 
 @pytest.mark.parametrize("number", [0, -1, 2.0, True, "2", None])
 def test_a_wrong_number_of_games_is_named(number):
-    with pytest.raises(ValueError, match="num_"):
+    with pytest.raises(ValueError, match="num_envs is"):
         native(number)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import pickle
 import subprocess
@@ -21,6 +22,7 @@ from alles_kaese_env import GameBatch, Variant, alles_kaese_v0
 from alles_kaese_env.core.records import GAME
 from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv
 from alles_kaese_env.scripted import ScriptedDeal
+from properties.narrow import code_of, narrow
 from properties.trace import trace_digest
 
 SEEDS = [0, 2**31 - 1, 2**32 - 1, 2**63 - 1, 2**64 - 1]
@@ -125,6 +127,26 @@ def test_another_process_plays_the_same_games(digest, hash_seed):
 def test_plain_python_plays_the_same_games(digest):
     """NUMBA_DISABLE_JIT=1: records and observations to the byte, and no warning."""
     assert digest_of_a_process(NUMBA_DISABLE_JIT="1") == digest
+
+
+def test_default_integers_of_32_bits_change_nothing():
+    """As NumPy 1.26 has them on Windows, simulated: games, agents, solver, types compiled for."""
+    program = str(Path(__file__).with_name("narrow.py"))
+    wide = json.loads(output_of_a_process(program))
+    small = json.loads(output_of_a_process(program, "narrow"))
+    assert set(small.pop("types")) <= set(wide.pop("types"))
+    assert small == wide
+
+
+def test_the_simulated_default_integers_overflow():
+    """The fault that was found on Windows: a word of bytes needs more than 32 bits."""
+    source = "import numpy as np; word = np.full(6, 4.0).astype(int) @ 256 ** np.arange(6)"
+    words = {}
+    for name, function in (("wide", lambda one: one), ("narrow", narrow)):
+        names = {"narrow_integers": function}
+        exec(code_of(source, "example"), names)
+        words[name] = int(names["word"])
+    assert words == {"wide": 0x040404040404, "narrow": 0x04040404}
 
 
 @pytest.mark.parametrize(

@@ -354,7 +354,7 @@ def told_by_open_spiel(variant, seat, deck, dice, actions):
     for _, action in [*actions, (None, None)]:
         while state.is_chance_node():
             told.append(told_by_state(state, seat))
-            phase = state.record.phase
+            phase = state.games["phase"][0]
             if phase == FRONT:
                 state.apply_action(int(front))
             else:
