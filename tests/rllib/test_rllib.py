@@ -256,7 +256,7 @@ def test_the_generator_of_a_fixed_agent_tells_nothing_of_the_games(monkeypatch):
             drawn.append(rng.bit_generator.seed_seq.entropy)
             return masks.argmax(axis=1)
 
-    monkeypatch.setattr(agents, "make", lambda name: Curious())
+    monkeypatch.setattr(agents, "make", lambda name, variant: Curious())
     for _ in range(2):
         runner = runner_of(config_of("curious"))
         runner.sample(num_timesteps=32)
