@@ -9,8 +9,8 @@ A study is a JSON object:
     {
       "name": "ladder",
       "seeds": [0, 1, 2, 3, 4],
-      "variants": ["traps-2-2-of-4-4-row-3"],
-      "options": {"total_steps": 3000000},
+      "variants": ["10m", "17m"],
+      "options": {"total_steps": 3000000, "exploitability_every": 300000},
       "configurations": {"ppo": {"algo": "ppo"}, "few epochs": {"algo": "ppo", "n_epochs": 1}}
     }
 
@@ -176,7 +176,8 @@ def command_of(cell: Cell, run: Path) -> list[str]:
     command = [sys.executable, str(ROOT / "train.py"), "--algo", options.pop("algo")]
     if any(run.glob("model*")):
         return [*command, "--resume", str(run.resolve())]
-    for name, value in {"variant": cell.variant, "seed": cell.seed, **options}.items():
+    first = {"variant": cell.variant, "seed": cell.seed, "workers": 1}  # runs share the cores
+    for name, value in {**first, **options}.items():
         values = value if isinstance(value, list) else [value]
         command += [flag(name), *map(str, values)]
     return [*command, "--out", str(run.resolve())]
@@ -247,11 +248,15 @@ def groups_of(
 
 def figures_of(result: dict[str, Any]) -> dict[str, float]:
     """The figures of the report of a run, by what they are."""
-    shares = {
-        f"{pair['num_players']} players, {mode_of(pair)}, share against {pair['against']}": pair
+    figures = {
+        f"share against {pair['against']}, {pair['num_players']} players, {mode_of(pair)}": pair[
+            "share"
+        ]
         for pair in result["pairs"]
     }
-    return {name: float(pair["share"]) for name, pair in shares.items()}
+    for mode, value in result.get("exploitability", {}).items():
+        figures[f"exploitability, {mode}"] = value
+    return figures
 
 
 def mode_of(pair: dict[str, Any]) -> str:

@@ -13,8 +13,15 @@ from alles_kaese_env.variant import VARIANTS
 STUDY = {
     "name": "tiny",
     "seeds": [3, 4],
-    "variants": ["full"],
-    "options": {"total_steps": 64, "num_envs": 8, "n_steps": 8, "eval_games": 4, "report_games": 4},
+    "variants": ["477"],
+    "options": {
+        "total_steps": 64,
+        "num_envs": 8,
+        "n_steps": 8,
+        "eval_games": 4,
+        "report_games": 4,
+        "exploitability_every": 64,
+    },
     "configurations": {"ppo": {"algo": "ppo"}, "one epoch": {"algo": "ppo", "n_epochs": 1}},
 }
 
@@ -37,7 +44,7 @@ def test_cells_are_all_combinations_seed_by_seed(tmp_path):
     names = [(cell.seed, cell.configuration) for cell in cells]
     assert names == [(3, "ppo"), (3, "one epoch"), (4, "ppo"), (4, "one epoch")]
     assert cells[1].options == {**STUDY["options"], "algo": "ppo", "n_epochs": 1}
-    assert cells[1].name == "one-epoch--full--seed3"
+    assert cells[1].name == "one-epoch--477--seed3"
 
 
 @pytest.mark.parametrize(
@@ -46,8 +53,8 @@ def test_cells_are_all_combinations_seed_by_seed(tmp_path):
         ({"seeds": []}, "seeds of .* is \\[\\]; allowed: a list"),
         ({"seeds": 3}, "seeds of .* is 3; allowed: a list"),
         ({"variants": ["fool"]}, f"variant of .* is 'fool'; allowed: {', '.join(VARIANTS)}"),
-        ({"options": {"steps": 3}}, "options of .* has 'steps'; allowed: algo, "),
-        ({"options": {"seed": 3}}, "options of .* has 'seed'; allowed: algo, "),
+        ({"options": {"steps": 3}}, "options of .* has 'steps'; allowed: .*algo, "),
+        ({"options": {"seed": 3}}, "options of .* has 'seed'; allowed: .*algo, "),
         ({"more": 1}, "study .* has .*'more'.*; allowed: an object with"),
     ],
 )
@@ -64,31 +71,35 @@ def test_each_cell_is_run_once_and_its_result_says_what_made_it(tmp_path, capfd)
     file, out = write(tmp_path, seeds=[3]), tmp_path / "out"
     assert study.main(["run", str(file), "--out", str(out)]) == 0
     files = sorted((out / "results").iterdir())
-    assert [file.name for file in files] == ["one-epoch--full--seed3.json", "ppo--full--seed3.json"]
+    assert [file.name for file in files] == ["one-epoch--477--seed3.json", "ppo--477--seed3.json"]
     data = json.loads(files[0].read_text())
     assert data["options"]["n_epochs"] == 1
     assert data["options"]["seed"] == data["seed"] == 3
+    assert data["exploitability"].keys() == {"greedy", "sampled"}
     assert data.keys() >= {"version", "commit", "libraries", "command", "processor", "evaluations"}
     assert "2 of 2 runs have a result" in capfd.readouterr().out
 
     kept = files[1].stat().st_mtime_ns
     files[0].unlink()  # as if the study had been killed before it was written
     assert study.main(["run", str(file), "--out", str(out)]) == 0
-    assert json.loads(files[0].read_text())["pairs"] == data["pairs"]
+    again = json.loads(files[0].read_text())
+    assert study.figures_of(again) == study.figures_of(data)
     assert files[1].stat().st_mtime_ns == kept
 
     capfd.readouterr()
     assert study.main(["table", str(out / "results")]) == 0
-    assert "| one epoch | 1 |" in capfd.readouterr().out
+    table = capfd.readouterr().out
+    assert (
+        f"| exploitability, sampled | 477 | one epoch | 1 | {data['exploitability']['sampled']:.4f}"
+        in table
+    )
 
 
 def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path, capsys):
-    file = write(
-        tmp_path, seeds=[3], configurations={"bad": {"algo": "ppo", "gae_lambda": 7}, **{}}
-    )
+    file = write(tmp_path, seeds=[3], configurations={"bad": {"algo": "ppo", "gae_lambda": 7}})
     assert study.main(["run", str(file), "--out", str(tmp_path / "out")]) == 1
     captured = capsys.readouterr()
-    assert "bad--full--seed3 ended with code 2; see" in captured.err
+    assert "bad--477--seed3 ended with code 2; see" in captured.err
     assert "0 of 1 runs have a result" in captured.out
 
 
