@@ -1,0 +1,335 @@
+"""Train configurations on variants with several seeds, and put the results into tables.
+
+Examples:
+    python benchmarks/study.py run benchmarks/studies/ladder.json --out runs/ladder
+    python benchmarks/study.py table runs/ladder/results
+
+A study is a JSON object:
+
+    {
+      "name": "ladder",
+      "seeds": [0, 1, 2, 3, 4],
+      "variants": ["10m", "17m"],
+      "options": {"total_steps": 3000000, "exploitability_every": 300000},
+      "configurations": {"ppo": {"algo": "ppo"}, "few epochs": {"algo": "ppo", "n_epochs": 1}}
+    }
+
+``options`` and the options of each configuration are those of ``train.py``, with underscores. Every
+configuration is trained on every variant with every seed. Each of these cells is a run of
+``train.py`` in a directory of its own and ends with a file in ``results``, so the same command goes
+on after an interruption.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.arena.plots import evaluations_of
+from agents.ppo.options import OPTIONS, flag
+from alles_kaese_env.command_line import INTERRUPTED, Parser, at_least, progress
+from alles_kaese_env.files import replacing
+from alles_kaese_env.variant import VARIANTS
+
+FIELDS = {"name": str, "seeds": list, "variants": list, "options": dict, "configurations": dict}
+ROOT = Path(__file__).parents[1]
+RESAMPLES = 5_000  # of the bootstrap
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a study.
+
+    Attributes:
+        configuration: its name.
+        variant: its name.
+        seed: of the run.
+        options: of ``train.py``, by name.
+    """
+
+    configuration: str
+    variant: str
+    seed: int
+    options: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The name of its directory and of its result."""
+        return f"{self.configuration}--{self.variant}--seed{self.seed}".replace(" ", "-")
+
+
+# --- Studies -----------------------------------------------------------------------------------
+
+
+def read_study(file: Path) -> list[Cell]:
+    """The cells of a study, seed by seed, so that an interruption leaves a balanced part.
+
+    Raises:
+        ValueError: the file is no study.
+    """
+    try:
+        study = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"study is {file}, which cannot be read ({error})") from None
+    if not isinstance(study, dict) or study.keys() != FIELDS.keys():
+        names = sorted(study) if isinstance(study, dict) else type(study).__name__
+        raise ValueError(f"study {file} has {names}; allowed: an object with {sorted(FIELDS)}")
+    for name, kind in FIELDS.items():
+        if not isinstance(study[name], kind) or not study[name]:
+            raise ValueError(f"{name} of {file} is {study[name]!r}; allowed: a {kind.__name__}")
+    for variant in study["variants"]:
+        if variant not in VARIANTS:
+            raise ValueError(f"variant of {file} is {variant!r}; allowed: {', '.join(VARIANTS)}")
+    return [
+        Cell(name, variant, seed, checked_options(file, {**study["options"], **options}))
+        for seed in study["seeds"]
+        for variant in study["variants"]
+        for name, options in study["configurations"].items()
+    ]
+
+
+def checked_options(file: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """The options, if ``train.py`` has them all; `ValueError` otherwise."""
+    allowed = {"algo", *OPTIONS} - {"seed"}
+    for name in options.keys() - allowed:
+        raise ValueError(f"options of {file} has {name!r}; allowed: {', '.join(sorted(allowed))}")
+    return options
+
+
+# --- Running -----------------------------------------------------------------------------------
+
+
+def run_study(cells: Sequence[Cell], out: Path, jobs: int) -> int:
+    """Run the cells that have no result yet, some at once; returns the exit code."""
+    results = out / "results"
+    results.mkdir(parents=True, exist_ok=True)
+    missing = [cell for cell in cells if not (results / f"{cell.name}.json").exists()]
+    done = len(cells) - len(missing)
+    failed = 0
+    running: list[subprocess.Popen[Any]] = []
+    with ThreadPoolExecutor(jobs) as pool, progress("runs", len(cells), done) as show:
+        show(done)
+        waiting = {pool.submit(run_cell, cell, out, running) for cell in missing}
+        try:
+            while waiting:
+                ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                failures = [failure for one in ended if (failure := one.result())]
+                print(*failures, sep="\n", end="\n" * bool(failures), file=sys.stderr)
+                failed += len(failures)
+                done += len(ended) - len(failures)
+                show(done)
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            interrupt(running)
+            print(f"interrupted; {out} keeps what is done; the same command goes on")
+            return INTERRUPTED
+    print(f"{done} of {len(cells)} runs have a result in {results}")
+    return 1 if failed else 0
+
+
+def interrupt(running: Sequence[subprocess.Popen[Any]]) -> None:
+    """Let each run save and end."""
+    for process in running:
+        if os.name == "posix":  # elsewhere Ctrl-C has reached the runs, too
+            process.send_signal(signal.SIGINT)
+        process.wait()
+
+
+def run_cell(cell: Cell, out: Path, running: list[subprocess.Popen[Any]]) -> str | None:
+    """Run a cell, or go on with it, and write its result; returns a line if it failed.
+
+    ``running`` holds the process meanwhile.
+    """
+    run = out / cell.name
+    log = out / f"{cell.name}.log"
+    with open(log, "a", encoding="utf-8") as stream:
+        # In a session of its own, so that Ctrl-C reaches it once, from `interrupt`.
+        process = subprocess.Popen(  # noqa: S603
+            command_of(cell, run), stdout=stream, stderr=stream, start_new_session=True
+        )
+        running.append(process)
+        code = process.wait()
+        running.remove(process)
+    if code:
+        return f"{cell.name} ended with code {code}; see {log}"
+    result = {"configuration": cell.configuration, "variant": cell.variant, "seed": cell.seed}
+    with replacing(out / "results" / f"{cell.name}.json") as file:
+        file.write_text(json.dumps(result | read_run(run), indent=1) + "\n", encoding="utf-8")
+    return None
+
+
+def command_of(cell: Cell, run: Path) -> list[str]:
+    """The command that begins or resumes a cell."""
+    options = dict(cell.options)
+    command = [sys.executable, str(ROOT / "train.py"), "--algo", options.pop("algo")]
+    if any(run.glob("model*")):
+        return [*command, "--resume", str(run.resolve())]
+    first = {"variant": cell.variant, "seed": cell.seed, "workers": 1}  # runs share the cores
+    for name, value in {**first, **options}.items():
+        values = value if isinstance(value, list) else [value]
+        command += [flag(name), *map(str, values)]
+    return [*command, "--out", str(run.resolve())]
+
+
+def read_run(run: Path) -> dict[str, Any]:
+    """What a run that has ended says of itself: configuration, evaluations and report."""
+    config, report = (
+        json.loads((run / name).read_text(encoding="utf-8"))
+        for name in ("config.json", "report.json")
+    )
+    rows = evaluations_of(run / "evaluations.csv")
+    return {**config, **report, "evaluations": rows}
+
+
+# --- Tables ------------------------------------------------------------------------------------
+
+
+def table_of(results: Sequence[dict[str, Any]]) -> str:
+    """A Markdown table: for each figure and variant, each configuration over its seeds.
+
+    The mean, the interquartile mean and its 95 % interval by a bootstrap over seeds, stratified by
+    variant in the lines of all variants (Agarwal et al. 2021).
+    """
+    lines = [
+        "| figure | variant | configuration | seeds | mean | interquartile mean | 95 % interval |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for figure, variant, configuration, samples in groups_of(results):
+        values = np.concatenate(samples)
+        low, high = interval_of(samples)
+        seeds = " + ".join(str(len(sample)) for sample in samples)
+        lines.append(
+            f"| {figure} | {variant} | {configuration} | {seeds} | {values.mean():.4f} "
+            f"| {interquartile_mean(*samples):.4f} | {low:.4f} to {high:.4f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def groups_of(
+    results: Sequence[dict[str, Any]],
+) -> Iterator[tuple[str, str, str, list[npt.NDArray[np.float64]]]]:
+    """The lines of the table: figure, variant or "all", configuration, values by variant.
+
+    Raises:
+        ValueError: results of one configuration were made with different options or commits.
+    """
+    values: dict[tuple[str, str, str], list[float]] = {}
+    made: dict[tuple[str, str], Any] = {}
+    for result in results:
+        name, variant = result["configuration"], result["variant"]
+        how = {**result["options"], "seed": None}, result["commit"]
+        if made.setdefault((name, variant), how) != how:
+            raise ValueError(f"results of {name} on {variant} differ in their options or commit")
+        for figure, value in figures_of(result).items():
+            values.setdefault((figure, name, variant), []).append(value)
+    for figure, name in dict.fromkeys((figure, name) for figure, name, _ in values):
+        samples = {
+            variant: np.array(sample)
+            for (other, configuration, variant), sample in values.items()
+            if (other, configuration) == (figure, name)
+        }
+        for variant, sample in samples.items():
+            yield figure, variant, name, [sample]
+        if len(samples) > 1:
+            yield figure, "all", name, list(samples.values())
+
+
+def figures_of(result: dict[str, Any]) -> dict[str, float]:
+    """The figures of the report of a run, by what they are."""
+    figures = {
+        f"share against {pair['against']}, {pair['num_players']} players, {mode_of(pair)}": pair[
+            "share"
+        ]
+        for pair in result["pairs"]
+    }
+    for mode, value in result.get("exploitability", {}).items():
+        figures[f"exploitability, {mode}"] = value
+    return figures
+
+
+def mode_of(pair: dict[str, Any]) -> str:
+    """How the agent of a line of the report chooses."""
+    return "sampled" if pair["agent"].endswith(",sample") else "greedy"
+
+
+def interquartile_mean(*samples: npt.NDArray[np.float64]) -> float:
+    """The mean of the middle half of all values."""
+    from scipy.stats import trim_mean  # comes with choix
+
+    return float(trim_mean(np.concatenate(samples), 0.25))
+
+
+def interval_of(samples: Sequence[npt.NDArray[np.float64]]) -> tuple[float, float]:
+    """The 95 % interval of the interquartile mean; of a single value, the value itself.
+
+    Each sample is resampled by itself, with a fixed seed.
+    """
+    from scipy.stats import bootstrap  # comes with choix
+
+    if all(len(set(sample.tolist())) == 1 for sample in samples):
+        value = interquartile_mean(*samples)
+        return value, value
+    rng = np.random.default_rng(0)
+    low, high = bootstrap(
+        samples,
+        interquartile_mean,
+        n_resamples=RESAMPLES,
+        vectorized=False,
+        method="percentile",
+        random_state=rng,
+    ).confidence_interval
+    return float(low), float(high)
+
+
+# --- The command -------------------------------------------------------------------------------
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    try:
+        if options.what == "run":
+            return run_study(read_study(options.study), options.out, options.jobs)
+        files = sorted(options.results.glob("*.json"))
+        if not files:
+            raise ValueError(f"results is {options.results}; allowed: a directory with results")
+        print(table_of([json.loads(file.read_text(encoding="utf-8")) for file in files]), end="")
+    except (ValueError, KeyError, OSError) as error:
+        parser.error(str(error))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = Parser(
+        prog="python benchmarks/study.py",
+        description="Train configurations on variants with several seeds, and tabulate them.",
+        epilog="example: python benchmarks/study.py run STUDY.json --out runs/study",
+    )
+    kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    run = kinds.add_parser("run", help="run what has no result yet")
+    run.add_argument("study", type=Path, metavar="STUDY.json")
+    run.add_argument("--out", type=Path, required=True, metavar="DIR")
+    run.add_argument("--jobs", type=at_least(1), default=os.cpu_count(), help="runs at once")
+    table = kinds.add_parser("table", help="print the results as a Markdown table")
+    table.add_argument("results", type=Path, metavar="DIR")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

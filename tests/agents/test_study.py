@@ -1,0 +1,135 @@
+"""The runner of studies: its cells, what it keeps and what it puts into tables."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import study
+
+from alles_kaese_env.variant import VARIANTS
+
+STUDY = {
+    "name": "tiny",
+    "seeds": [3, 4],
+    "variants": ["477"],
+    "options": {
+        "total_steps": 64,
+        "num_envs": 8,
+        "n_steps": 8,
+        "eval_games": 4,
+        "report_games": 4,
+        "exploitability_every": 64,
+    },
+    "configurations": {"ppo": {"algo": "ppo"}, "one epoch": {"algo": "ppo", "n_epochs": 1}},
+}
+
+
+def write(folder, **changes):
+    file = folder / "study.json"
+    file.write_text(json.dumps({**STUDY, **changes}))
+    return file
+
+
+def result(name, variant, seed, share, **options):
+    """A result whose only figure is the share."""
+    pair = {"agent": "ppo:x", "against": "random", "num_players": 2, "share": share}
+    made = {"options": {"seed": seed, **options}, "commit": "0"}
+    return {"configuration": name, "variant": variant, "seed": seed, "pairs": [pair], **made}
+
+
+def test_cells_are_all_combinations_seed_by_seed(tmp_path):
+    cells = study.read_study(write(tmp_path))
+    names = [(cell.seed, cell.configuration) for cell in cells]
+    assert names == [(3, "ppo"), (3, "one epoch"), (4, "ppo"), (4, "one epoch")]
+    assert cells[1].options == {**STUDY["options"], "algo": "ppo", "n_epochs": 1}
+    assert cells[1].name == "one-epoch--477--seed3"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seeds": []}, "seeds of .* is \\[\\]; allowed: a list"),
+        ({"seeds": 3}, "seeds of .* is 3; allowed: a list"),
+        ({"variants": ["fool"]}, f"variant of .* is 'fool'; allowed: {', '.join(VARIANTS)}"),
+        ({"options": {"steps": 3}}, "options of .* has 'steps'; allowed: .*algo, "),
+        ({"options": {"seed": 3}}, "options of .* has 'seed'; allowed: .*algo, "),
+        ({"more": 1}, "study .* has .*'more'.*; allowed: an object with"),
+    ],
+)
+def test_a_wrong_study_is_refused_in_one_line(tmp_path, changes, message, capsys):
+    file = write(tmp_path, **changes)
+    with pytest.raises(ValueError, match=message):
+        study.read_study(file)
+    with pytest.raises(SystemExit, match="2"):
+        study.main(["run", str(file), "--out", str(tmp_path / "out")])
+    assert not (tmp_path / "out").exists()
+
+
+def test_each_cell_is_run_once_and_its_result_says_what_made_it(tmp_path, capfd):
+    file, out = write(tmp_path, seeds=[3]), tmp_path / "out"
+    assert study.main(["run", str(file), "--out", str(out)]) == 0
+    files = sorted((out / "results").iterdir())
+    assert [file.name for file in files] == ["one-epoch--477--seed3.json", "ppo--477--seed3.json"]
+    data = json.loads(files[0].read_text())
+    assert data["options"]["n_epochs"] == 1
+    assert data["options"]["seed"] == data["seed"] == 3
+    assert data["exploitability"].keys() == {"greedy", "sampled"}
+    assert data.keys() >= {"version", "commit", "libraries", "command", "processor", "evaluations"}
+    assert "2 of 2 runs have a result" in capfd.readouterr().out
+
+    kept = files[1].stat().st_mtime_ns
+    files[0].unlink()  # as if the study had been killed before it was written
+    assert study.main(["run", str(file), "--out", str(out)]) == 0
+    again = json.loads(files[0].read_text())
+    assert study.figures_of(again) == study.figures_of(data)
+    assert files[1].stat().st_mtime_ns == kept
+
+    capfd.readouterr()
+    assert study.main(["table", str(out / "results")]) == 0
+    table = capfd.readouterr().out
+    assert (
+        f"| exploitability, sampled | 477 | one epoch | 1 | {data['exploitability']['sampled']:.4f}"
+        in table
+    )
+
+
+def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path, capsys):
+    file = write(tmp_path, seeds=[3], configurations={"bad": {"algo": "ppo", "gae_lambda": 7}})
+    assert study.main(["run", str(file), "--out", str(tmp_path / "out")]) == 1
+    captured = capsys.readouterr()
+    assert "bad--477--seed3 ended with code 2; see" in captured.err
+    assert "0 of 1 runs have a result" in captured.out
+
+
+def test_the_table_holds_means_and_interquartile_means_by_variant_and_over_all():
+    shares = {"full": [0.1, 0.2, 0.3, 0.4], "small": [0.5, 0.6, 0.7, 0.8]}
+    results = [
+        result("ppo", variant, seed, share)
+        for variant, sample in shares.items()
+        for seed, share in enumerate(sample)
+    ]
+    lines = study.table_of(results).splitlines()[2:]
+    cells = [[cell.strip() for cell in line.split("|")[2:-1]] for line in lines]
+    assert [cell[:3] for cell in cells] == [
+        ["full", "ppo", "4"],
+        ["small", "ppo", "4"],
+        ["all", "ppo", "4 + 4"],
+    ]
+    assert [float(cell[3]) for cell in cells] == [0.25, 0.65, 0.45]
+    assert [float(cell[4]) for cell in cells] == [0.25, 0.65, 0.45]  # of 2 and 3, of 3 to 6
+
+
+def test_the_interval_resamples_each_variant_by_itself():
+    """Two constant samples far apart have no interval, though together they vary."""
+    samples = [np.full(5, 0.1), np.full(5, 0.9)]
+    assert study.interval_of(samples) == (0.5, 0.5)
+    low, high = study.interval_of([np.array([0.1, 0.2, 0.3, 0.4, 0.5]), np.full(5, 0.3)])
+    assert 0.1 < low < 0.3 < high < 0.5
+
+
+def test_results_of_unlike_runs_are_not_pooled():
+    results = [result("ppo", "full", 0, 0.5), result("ppo", "full", 1, 0.5, n_epochs=1)]
+    with pytest.raises(ValueError, match="results of ppo on full differ in their options or"):
+        study.table_of(results)
