@@ -11,7 +11,7 @@ A study is a JSON object:
       "seeds": [0, 1, 2, 3, 4],
       "variants": ["10m", "17m"],
       "options": {"total_steps": 3000000, "exploitability_every": 300000},
-      "configurations": {"ppo": {"algo": "ppo"}, "few epochs": {"algo": "ppo", "n_epochs": 1}}
+      "configurations": {"ppo": {"opponents": "self"}, "mmd": {"algo": "mmd"}}
     }
 
 ``options`` and the options of each configuration are those of ``train.py``, with underscores. Every
@@ -102,7 +102,7 @@ def read_study(file: Path) -> list[Cell]:
 
 def checked_options(file: Path, options: dict[str, Any]) -> dict[str, Any]:
     """The options, if ``train.py`` has them all; `ValueError` otherwise."""
-    allowed = {"algo", *OPTIONS} - {"seed"}
+    allowed = OPTIONS.keys() - {"seed"}
     for name in options.keys() - allowed:
         raise ValueError(f"options of {file} has {name!r}; allowed: {', '.join(sorted(allowed))}")
     return options
@@ -172,12 +172,11 @@ def run_cell(cell: Cell, out: Path, running: list[subprocess.Popen[Any]]) -> str
 
 def command_of(cell: Cell, run: Path) -> list[str]:
     """The command that begins or resumes a cell."""
-    options = dict(cell.options)
-    command = [sys.executable, str(ROOT / "train.py"), "--algo", options.pop("algo")]
+    command = [sys.executable, str(ROOT / "train.py")]
     if any(run.glob("model*")):
         return [*command, "--resume", str(run.resolve())]
     first = {"variant": cell.variant, "seed": cell.seed, "workers": 1}  # runs share the cores
-    for name, value in {**first, **options}.items():
+    for name, value in {**first, **cell.options}.items():
         values = value if isinstance(value, list) else [value]
         command += [flag(name), *map(str, values)]
     return [*command, "--out", str(run.resolve())]
