@@ -5,6 +5,7 @@ Needs the extra ``render``; only `Window` needs a display.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -71,17 +72,19 @@ class Window:
 
     def show(self, view: View, frames_a_second: float) -> None:
         """Show a game, and wait for the rate of frames."""
-        try:
-            window = self._window or self._open()
-            window.get_surface()
-        except pygame.error:  # another part of the program has closed it
-            window = self._open()
+        window = self._opened()
         window.get_surface().blit(draw(view), (0, 0))
         pygame.event.pump()
         window.flip()
         self._clock.tick(frames_a_second)
 
-    def _open(self) -> pygame.Window:
+    def _opened(self) -> pygame.Window:
+        """The window, or a new one if there is none or another part of the program closed it."""
+        with suppress(pygame.error):
+            if self._window is not None:
+                self._window.get_surface()
+                return self._window
+        self._window = None  # destroyed first: it could take a new one of the same address along
         pygame.display.init()
         self._window = pygame.Window("Alles Käse!", SIZE)
         self._clock = pygame.time.Clock()
