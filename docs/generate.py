@@ -173,8 +173,7 @@ A share is the mean over games of 1/w for each of w winners, with its 95 % inter
 win. With more than two players the agent of the row meets a table of the agent of the column.
 *Elo* is a Bradley-Terry strength from all pairs, `random` at 0: 100 points mean 64 % of the games
 between two. *Third traps* is the share of games that end by one (E1), *seats* the worst and the
-best seat, both against `reference` (of `reference` itself against `random`). *ms* is the time of a
-move with many games at once.
+best seat, both against `reference`. *ms* is the time of a move with many games at once.
 
 This page is written by `python docs/generate.py` from `docs/leaderboard/*.json`, and those by the
 commands below.
@@ -205,11 +204,15 @@ def board(players: int, files: list[Path]) -> str:
         shares = " | ".join(
             with_interval(pair["share"], pair["low"], pair["high"]) if pair else "" for pair in mine
         )
-        against = pairs.get((agent, BASELINE)) or pairs[agent, names[-1]]
-        seats = f"{min(against['per_seat']):.3f} to {max(against['per_seat']):.3f}"
+        against = pairs.get((agent, BASELINE))
+        timed = against or pairs[agent, names[-1]]
+        traps, seats = "–", "–"  # of the baseline there is no such figure
+        if against:
+            traps = f"{against['third_traps']:.3f}"
+            seats = f"{min(against['per_seat']):.3f} to {max(against['per_seat']):.3f}"
         lines.append(
-            f"| `{agent}` | {elo[agent]:.0f} | {shares} | {against['third_traps']:.3f} | {seats} "
-            f"| {1000 * against['seconds']:.3f} |"
+            f"| `{agent}` | {elo[agent]:.0f} | {shares} | {traps} | {seats} "
+            f"| {1000 * timed['seconds']:.3f} |"
         )
     return "\n".join(lines) + "\n"
 
