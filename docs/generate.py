@@ -108,11 +108,12 @@ The [rules](rules.md) are those of the published game.
 
 {facts}
 
-## Actions
+## Actions and the action mask
 
 {actions}
 
-In a smaller variant, slots beyond its row are never legal.
+`info["action_mask"]`, with PettingZoo `observation["action_mask"]`, says which of them are legal. In
+a smaller variant, slots beyond its row never are.
 
 ## Observation
 
