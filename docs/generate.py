@@ -112,8 +112,8 @@ The [rules](rules.md) are those of the published game.
 
 {actions}
 
-`info["action_mask"]`, with PettingZoo `observation["action_mask"]`, says which of them are legal. In
-a smaller variant, slots beyond its row never are.
+`info["action_mask"]`, with PettingZoo `observation["action_mask"]`, says which of them are legal.
+In a smaller variant, slots beyond its row never are.
 
 ## Observation
 
