@@ -119,11 +119,12 @@ The [rules](rules.md) are those of the published game.
 
 {facts}
 
-## Actions
+## Actions and the action mask
 
 {actions}
 
-In a smaller variant, slots beyond its row are never legal.
+`info["action_mask"]`, with PettingZoo `observation["action_mask"]`, says which of them are legal.
+In a smaller variant, slots beyond its row never are.
 
 ## Observation
 
@@ -188,8 +189,7 @@ column all others.
 - **Elo**: Bradley-Terry strength from all pairs, `random` at 0. 100 points mean 64 % of the games
   between two.
 - **Third traps**: the share of games against `reference` that end by a third trap (E1).
-- **Seats**: the win share in the worst and in the best seat, against `reference`. (In the row of
-  `reference`, these two are against `random`.)
+- **Seats**: the win share in the worst and in the best seat, against `reference`.
 - **ms**: the time of a move, with many games at once.
 
 `python docs/generate.py` writes this page from `docs/leaderboard/*.json`, which the commands below
@@ -221,11 +221,15 @@ def board(players: int, files: list[Path]) -> str:
         shares = " | ".join(
             with_interval(pair["share"], pair["low"], pair["high"]) if pair else "" for pair in mine
         )
-        against = pairs.get((agent, BASELINE)) or pairs[agent, names[-1]]
-        seats = f"{min(against['per_seat']):.3f} to {max(against['per_seat']):.3f}"
+        against = pairs.get((agent, BASELINE))
+        timed = against or pairs[agent, names[-1]]
+        traps, seats = "–", "–"  # of the baseline there is no such figure
+        if against:
+            traps = f"{against['third_traps']:.3f}"
+            seats = f"{min(against['per_seat']):.3f} to {max(against['per_seat']):.3f}"
         lines.append(
-            f"| `{agent}` | {elo[agent]:.0f} | {shares} | {against['third_traps']:.3f} | {seats} "
-            f"| {1000 * against['seconds']:.3f} |"
+            f"| `{agent}` | {elo[agent]:.0f} | {shares} | {traps} | {seats} "
+            f"| {1000 * timed['seconds']:.3f} |"
         )
     return "\n".join(lines) + "\n"
 

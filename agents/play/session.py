@@ -18,7 +18,7 @@ from alles_kaese_env.viewer.text import describe_end, rules_in_short, slots_in_w
 from alles_kaese_env.viewer.view import View, view_of_replay
 
 HINT_PLAYOUTS = 400  # for each legal action
-THINKING = "the search agent is thinking (after an installation it compiles first: a minute or two)"
+THINKING = "the search agent is thinking (its first hint ever compiles for a minute or two)"
 LEAVING = ("q", "escape")
 HELP = (
     "Left, right or the number of a slot: choose a card. Up, down, or p, t, d: peek, take, "
