@@ -277,6 +277,8 @@ def wait_until(condition, seconds=120):
 @pytest.fixture
 def running(tmp_path):
     """A run of two workers without end, in a session of its own, and its other worker."""
+    if not shutil.which("pgrep"):
+        pytest.skip("needs ps and pgrep")
     run = tmp_path / "run"
     many = ["--total-steps", "1000000000", "--num-envs", "8", "--workers", "2", *GAMES]
     process = start_python("train.py", "--out", run, *many, start_new_session=True)
