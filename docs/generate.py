@@ -236,7 +236,7 @@ def board(players: int, files: list[Path]) -> str:
 
 def pair_score(pair: dict[str, Any]) -> Score:
     """The score that the arena wrote down."""
-    return Score(**{field.name: pair[field.name] for field in fields(Score)})
+    return Score(**{one.name: pair[one.name] for one in fields(Score) if one.name in pair})
 
 
 def good_play_page() -> str:

@@ -20,6 +20,7 @@ import numpy as np
 
 import agents
 from agents.arena import matches
+from agents.arena.luck import network_of
 from agents.arena.plots import SUFFIXES, heat_map
 from alles_kaese_env import RULES_VERSION
 from alles_kaese_env.command_line import (
@@ -75,6 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("agents", nargs="+", metavar="AGENT", help=agents.names())
     add("--games", type=int, default=20_000, help="games of each pair (%(default)s)")
     add("--only", metavar="AGENT", help="play this agent's pairs alone")
+    add("--luck-adjusted", action="store_true", help="print the shares without the luck, too")
     add("--seed", type=int, default=0, help="random seed (%(default)s)")
     cores = usable_cores()
     add("--processes", type=int, default=1, help=f"in parallel (1; cores here: {cores})")
@@ -96,6 +98,8 @@ def check(names: Sequence[str], options: argparse.Namespace) -> None:
         matches.cached_agent(name, options.rules)
     if options.only not in (None, *names):
         raise ValueError(f"--only is {options.only!r}; allowed: {', '.join(names)}")
+    if options.luck_adjusted:
+        network_of(options.rules)
     for option, file in outputs_of(options).items():
         checked_output(file, option, SUFFIXES if option == "--plot" else ())
     if options.plot and find_spec("matplotlib") is None:
@@ -105,7 +109,9 @@ def check(names: Sequence[str], options: argparse.Namespace) -> None:
 def play_and_print(names: Sequence[str], options: argparse.Namespace, pairs: matches.Pairs) -> None:
     """Play all pairs, print a line for each, and add each to ``pairs``."""
     width = max(10, *(len(name) + 2 for name in names))
-    heads = f"{'share':>7}  {'95 % interval':<16}{'turns':>6}  {'third traps':<13}{'us/move':>9}"
+    heads = f"{'share':>7}  {'95 % interval':<16}"
+    heads += f"{'adjusted':>8}  {'95 % interval':<18}" if options.luck_adjusted else ""
+    heads += f"{'turns':>6}  {'third traps':<13}{'us/move':>9}"
     print(f"{'agent':<{width}}{'against':<{width}}{heads}  by seat", flush=True)
     shape = options.rules, options.games, options.seed, options.processes
     deals = -(-options.games // options.num_players)
@@ -118,7 +124,9 @@ def play_and_print(names: Sequence[str], options: argparse.Namespace, pairs: mat
             played += games
             show(played)
 
-        for name, other, score in matches.all_pairs(names, *shape, on_part, options.only):
+        for name, other, score in matches.all_pairs(
+            names, *shape, on_part, options.only, options.luck_adjusted
+        ):
             pairs[name, other] = score
             if options.num_players > 2 or (other, name) not in pairs or name == other:
                 print(f"{name:<{width}}{other:<{width}}{line_of(score)}", flush=True)
@@ -128,10 +136,15 @@ def play_and_print(names: Sequence[str], options: argparse.Namespace, pairs: mat
 
 def line_of(score: matches.Score) -> str:
     """The columns of a pair."""
-    seats = seats_in_words(score.per_seat)
+    adjusted = ""
+    if score.adjusted is not None:
+        adjusted = (
+            f"{score.adjusted:>8.4f}  {score.adjusted_low:.4f} to {score.adjusted_high:.4f}  "
+        )
     return (
-        f"{score.share:>7.3f}  {score.low:.3f} to {score.high:.3f}  {score.turns:>6.1f}  "
-        f"{score.third_traps:<13.3f}{score.seconds * 1e6:>9.1f}  {seats}"
+        f"{score.share:>7.3f}  {score.low:.3f} to {score.high:.3f}  {adjusted}"
+        f"{score.turns:>6.1f}  {score.third_traps:<13.3f}{score.seconds * 1e6:>9.1f}  "
+        f"{seats_in_words(score.per_seat)}"
     )
 
 
@@ -166,12 +179,14 @@ def write_outputs(
 ) -> tuple[list[str], list[str]]:
     """Write each file atomically; returns the files written, and a line for each that failed."""
     rows = [
-        {"agent": name, "against": other, "num_players": options.num_players, **asdict(score)}
+        {"agent": name, "against": other, "num_players": options.num_players}
+        | {field: value for field, value in asdict(score).items() if value is not None}
         for (name, other), score in pairs.items()
     ]
     words = ["python -m agents.arena", *names, "--num-players", options.num_players]
     words += ["--games", options.games, "--seed", options.seed, *variant_words(options.rules)]
     words += ["--only", options.only] if options.only else []
+    words += ["--luck-adjusted"] if options.luck_adjusted else []
     heading = {"command": " ".join(map(str, words)), "rules_version": RULES_VERSION}
     heading |= {**provenance(), "complete": is_complete}
     writers: dict[str, Callable[[Path], None]] = {

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 import agents
+from agents.arena.luck import Follower
 from alles_kaese_env import GameBatch, Variant
 from alles_kaese_env.agent import Agent
 from alles_kaese_env.seeding import agent_generator, streams_of
@@ -38,6 +39,8 @@ class Score:
         turns: mean turns of a game.
         third_traps: share of the games that ended by a third trap (E1).
         seconds: that the agent takes for a decision, on average, with many games at once.
+        adjusted, adjusted_low, adjusted_high: the share without the luck in the games, see
+            ``luck.py``, and its 95 % interval; None if that was not asked for.
     """
 
     games: int
@@ -48,12 +51,16 @@ class Score:
     turns: float
     third_traps: float
     seconds: float = field(compare=False)
+    adjusted: float | None = None
+    adjusted_low: float | None = None
+    adjusted_high: float | None = None
 
 
 @dataclass(frozen=True)
 class Part:
     """Some deals of a pairing: shares of the win of the first agent (deals, N), turns (deals, N),
-    ends by a third trap (deals, N), and for each agent its seconds and its decisions (N,).
+    ends by a third trap (deals, N), and for each agent its seconds and its decisions (N,); the luck
+    of the first agent (deals, N), None if nobody asked for it.
     """
 
     shares: npt.NDArray[np.float64]
@@ -61,6 +68,7 @@ class Part:
     trapped: npt.NDArray[np.bool_]
     seconds: npt.NDArray[np.float64]
     decisions: npt.NDArray[np.int64]
+    luck: npt.NDArray[np.float64] | None
 
 
 def win_share(
@@ -71,6 +79,7 @@ def win_share(
     variant: Variant | None = None,
     games: int = 20_000,
     seed: int = 0,
+    luck_adjusted: bool = False,
 ) -> Score:
     """Let an agent play against others, each deal once from every seat.
 
@@ -82,6 +91,8 @@ def win_share(
         games: at least this many, up to the next multiple of N.
         seed: of deals and dice. Games of one deal have the same random stream, and so begin
             with the same row; what chance brings later depends on how they are played.
+        luck_adjusted: estimate the share without the luck in the games, too (``luck.py``). The
+            games stay the same.
 
     Raises:
         ValueError: the number of games, players or opponents, or the seed, is not what is allowed.
@@ -98,7 +109,7 @@ def win_share(
     table = [agent, *others]
     return _score(
         [
-            _play(table, streams, variant, seed, number)
+            _play(table, streams, variant, seed, number, luck_adjusted)
             for number, streams in enumerate(_deals(num_players, games, seed))
         ]
     )
@@ -117,14 +128,17 @@ def _play(
     variant: Variant,
     seed: int,
     number: int,
+    luck_adjusted: bool,
 ) -> Part:
     """Each deal with table[0] in every seat and the others after it in turn order."""
     seats = len(table)
     rng = agent_generator(seed, 1, number)
     batch = GameBatch(len(streams) * seats, variant)
     batch.streams[:] = np.repeat(streams, seats)
-    batch.reset()
     first = np.tile(np.arange(seats), len(streams))  # the seat of table[0] in each game
+    follower = Follower(batch, first, table) if luck_adjusted else None
+    played = follower or batch
+    played.reset()
     seconds, decisions = np.zeros(seats), np.zeros(seats, np.int64)
     while len(playing := np.flatnonzero(~batch.over)):
         who = (batch.seats[playing] - first[playing]) % seats
@@ -135,15 +149,15 @@ def _play(
                 actions = agent.act(batch.observations[rows], batch.masks[rows], rng)
                 seconds[place] += time.perf_counter() - started
                 decisions[place] += len(rows)
-                batch.step(actions, rows)
+                played.step(actions, rows)
     payoffs = batch.payoffs[np.arange(len(batch)), first].astype(np.float64)
     shares = (payoffs * (seats - 1) + 1) / seats  # P5, solved for the share of the win
     trapped = (batch.games["traps"] >= variant.trap_limit).any(axis=1)
     turns = batch.games["turns"].astype(np.int64)
     shape = len(streams), seats
-    return Part(
-        shares.reshape(shape), turns.reshape(shape), trapped.reshape(shape), seconds, decisions
-    )
+    luck = follower.luck.reshape(shape) if follower else None
+    shares, turns, trapped = shares.reshape(shape), turns.reshape(shape), trapped.reshape(shape)
+    return Part(shares, turns, trapped, seconds, decisions, luck)
 
 
 def interval(shares: npt.NDArray[np.float64]) -> tuple[float, float, float]:
@@ -157,9 +171,12 @@ def interval(shares: npt.NDArray[np.float64]) -> tuple[float, float, float]:
 def _score(parts: Sequence[Part], is_other: bool = False) -> Score:
     """The score of the first agent, or with two players of the other one."""
     shares = np.concatenate([part.shares for part in parts])
+    lucks = [part.luck for part in parts if part.luck is not None]
+    adjusted = shares - np.concatenate(lucks) if lucks else None
     if is_other:
-        shares = 1 - shares[:, ::-1]
+        shares, adjusted = 1 - shares[:, ::-1], None if adjusted is None else 1 - adjusted
     share, low, high = interval(shares.mean(axis=1))
+    without_luck = (None,) * 3 if adjusted is None else interval(adjusted.mean(axis=1))
     place = int(is_other)
     seconds = sum(float(part.seconds[place]) for part in parts)
     return Score(
@@ -171,13 +188,16 @@ def _score(parts: Sequence[Part], is_other: bool = False) -> Score:
         turns=float(np.concatenate([part.turns for part in parts]).mean()),
         third_traps=float(np.concatenate([part.trapped for part in parts]).mean()),
         seconds=seconds / sum(int(part.decisions[place]) for part in parts),
+        adjusted=without_luck[0],
+        adjusted_low=without_luck[1],
+        adjusted_high=without_luck[2],
     )
 
 
 # --- All against all -----------------------------------------------------------------------
 
 Pairs = dict[tuple[str, str], Score]
-Task = tuple[str, str, npt.NDArray[np.uint64], Variant, int, int]
+Task = tuple[str, str, npt.NDArray[np.uint64], Variant, int, int, bool]
 
 
 def all_pairs(
@@ -188,6 +208,7 @@ def all_pairs(
     processes: int = 1,
     on_part: Callable[[int], None] = lambda games: None,
     only: str | None = None,
+    luck_adjusted: bool = False,
 ) -> Iterator[tuple[str, str, Score]]:
     """The score of each agent against a table of each other one, on the same deals.
 
@@ -203,13 +224,14 @@ def all_pairs(
         on_part: is told how many games have been played since it was last told.
         only: the agent whose pairs are played, with more than two players as the single one at
             its tables; None plays all.
+        luck_adjusted: as in `win_share`.
     """
     variant = Variant(num_players=variant) if isinstance(variant, int) else variant
     num_players = variant.num_players
     deals = _deals(num_players, games, seed)
     meetings = pairings(names, num_players, only)
     tasks = [
-        (name, other, streams, variant, seed, number)
+        (name, other, streams, variant, seed, number, luck_adjusted)
         for name, other in meetings
         for number, streams in enumerate(deals)
     ]
@@ -251,9 +273,10 @@ def _end_on_interrupt() -> None:
 
 
 def _play_task(task: Task) -> Part:
-    name, other, streams, variant, seed, number = task
+    name, other, streams, variant, seed, number, luck_adjusted = task
     others = [cached_agent(other, variant)] * (variant.num_players - 1)
-    return _play([cached_agent(name, variant), *others], streams, variant, seed, number)
+    table = [cached_agent(name, variant), *others]
+    return _play(table, streams, variant, seed, number, luck_adjusted)
 
 
 @lru_cache

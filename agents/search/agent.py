@@ -163,7 +163,8 @@ def network_of(variant: Variant) -> values.Network:
     path = values.network_file(variant.num_players, values.DIRECTORY)
     if variant != Variant(num_players=variant.num_players) or not path.exists():
         return values.no_network()
-    return values.load_network(path, variant.num_players)
+    sizes = values.sizes_for(variant.num_players)
+    return values.load_network(path, sizes, "agents.search.train_values")
 
 
 def means_and_errors(

@@ -13,9 +13,11 @@ looking ahead.
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +28,7 @@ from agents.heuristics.reference import reference_action
 from agents.rounds import CHECK_KEY, keep, last_of, parser_of
 from agents.search import values
 from agents.search.playouts import Policy, judged_action
-from alles_kaese_env.command_line import INTERRUPTED
+from alles_kaese_env.command_line import INTERRUPTED, Parser
 from alles_kaese_env.core import rules as game_rules
 from alles_kaese_env.core.jit import jit
 from alles_kaese_env.core.loops import deal, random_action
@@ -143,20 +145,19 @@ def played(
 # --- Learning ----------------------------------------------------------------------------------
 
 
-def torch_network(num_players: int, seed: int) -> Any:
-    """An untrained network of torch with the shapes of `Network`."""
+Batch = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], float]
+
+
+def torch_network(sizes: Sequence[int], seed: int) -> Any:
+    """An untrained network of torch with so many inputs, hidden units and outputs."""
     import torch
 
     torch.manual_seed(seed)
     torch.set_num_threads(1)
-    first, second = values.HIDDEN
-    return torch.nn.Sequential(
-        torch.nn.Linear(values.num_features(num_players), first),
-        torch.nn.ReLU(),
-        torch.nn.Linear(first, second),
-        torch.nn.ReLU(),
-        torch.nn.Linear(second, 1),
-    )
+    layers: list[Any] = []
+    for pair in pairwise(sizes):
+        layers += [torch.nn.Linear(*pair), torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers[:-1])
 
 
 def as_network(model: Any) -> values.Network:
@@ -166,13 +167,17 @@ def as_network(model: Any) -> values.Network:
 
 
 def rounds(
-    num_players: int, number: int, games: int, seed: int
+    sizes: Sequence[int], number: int, seed: int, play: Callable[[values.Network, int], Batch]
 ) -> Iterator[tuple[values.Network, float]]:
-    """The mean network after each round, and the learner's share of the win in it."""
+    """The mean network after each round, and the figure that ``play`` gave in it.
+
+    ``play`` gets the network, in the first rounds one that judges nothing, and the number of the
+    round; it returns features (S, F), targets (S,) in [0, 1] or about it, and the figure.
+    """
     import torch
     from torch.optim.swa_utils import AveragedModel
 
-    model = torch_network(num_players, seed)
+    model = torch_network(sizes, seed)
     memory = {"now": 0.98}
     mean = AveragedModel(
         model, avg_fn=lambda old, new, _: memory["now"] * old + (1 - memory["now"]) * new
@@ -182,15 +187,11 @@ def rounds(
     rng = np.random.default_rng(seed)
     network = values.no_network()
     for one in range(number):
-        counters = streams_of(seed_of(seed, 1, one), games)
-        is_first = one < FIRST_ROUNDS
-        features, targets, shares = played(
-            num_players, network, counters, 10 if is_first else RANDOM_MOVES
-        )
+        features, targets, figure = play(network, one)
         memory["now"] = 0.98 if one < 2 * FIRST_ROUNDS else MEMORY
         for group in optimizer.param_groups:
             group["lr"] = LEARNING_RATE * (1.01 - one / number)
-        for _ in range(2 if is_first else 1):
+        for _ in range(2 if one < FIRST_ROUNDS else 1):
             order = rng.permutation(len(targets))
             for rows in order[: len(order) // MINIBATCH * MINIBATCH].reshape(-1, MINIBATCH):
                 optimizer.zero_grad()
@@ -200,7 +201,7 @@ def rounds(
                 mean.update_parameters(model)
         if one + 1 >= FIRST_ROUNDS:
             network = as_network(mean.module)
-        yield as_network(mean.module), float(shares.mean())
+        yield as_network(mean.module), figure
 
 
 def check(network: values.Network, num_players: int, games: int, seed: int) -> dict[str, Any]:
@@ -210,6 +211,54 @@ def check(network: values.Network, num_players: int, games: int, seed: int) -> d
     figures = zip(("share", "low", "high"), interval(shares), strict=True)
     rounded = {name: round(figure, 4) for name, figure in figures}
     return {"games": games, "seed": deals, "against": "reference", **rounded}
+
+
+class Task(NamedTuple):
+    """A network to train for some number of players.
+
+    Attributes:
+        name: of its files.
+        about: what the file of its figures says of it.
+        figure: what ``play`` tells of each round.
+        sizes: inputs, hidden units and outputs.
+        play: what `rounds` learns from.
+        check: figures of the network on unseen deals.
+    """
+
+    name: str
+    about: str
+    figure: str
+    sizes: Sequence[int]
+    play: Callable[[values.Network, int], Batch]
+    check: Callable[[values.Network], dict[str, Any]]
+
+
+def train(parser: Parser, options: argparse.Namespace, task: Task) -> int:
+    """Train a network, write it and its figures; returns the exit code."""
+    players = options.num_players
+    file = values.network_file(players, options.out, task.name)
+    summary = options.out / f"{task.name}.json"
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+        checked_output(file, "--out")
+        checked_output(summary, "--out")
+        read_entries(summary)
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
+    learning = rounds(task.sizes, options.rounds, options.seed, task.play)
+    network, done = last_of(learning, options.rounds, task.figure)
+    if network is None:
+        print("nothing was found; the files stay as they are")
+        return INTERRUPTED
+    with replacing(file) as temporary, temporary.open("wb") as stream:
+        np.savez(stream, **network._asdict())
+    entry = {
+        "training": f"{parser.prog} --num-players {players} --rounds {options.rounds} "
+        f"--games {options.games} --seed {options.seed}",
+        "rounds": done,
+    }
+    is_checked = keep(summary, task.about, players, entry, lambda: task.check(network))
+    return 0 if is_checked and done == options.rounds else INTERRUPTED
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -224,29 +273,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = parser_of("agents.search.train_values", what, numbers, values.DIRECTORY)
     options = parser.parse_args(arguments)
     players, games, seed = options.num_players, options.games, options.seed
-    file, summary = values.network_file(players, options.out), options.out / "values.json"
-    try:
-        options.out.mkdir(parents=True, exist_ok=True)
-        checked_output(file, "--out")
-        checked_output(summary, "--out")
-        read_entries(summary)
-    except (ValueError, OSError) as error:
-        parser.error(str(error))
-    network, done = last_of(rounds(players, options.rounds, games, seed), options.rounds, "share")
-    if network is None:
-        print("nothing was found; the files stay as they are")
-        return INTERRUPTED
-    with replacing(file) as temporary, temporary.open("wb") as stream:
-        np.savez(stream, **network._asdict())
-    entry = {
-        "training": f"{parser.prog} --num-players {players} "
-        f"--rounds {options.rounds} --games {games} --seed {seed}",
-        "rounds": done,
-    }
-    is_checked = keep(
-        summary, ABOUT, players, entry, lambda: check(network, players, options.check_games, seed)
-    )
-    return 0 if is_checked and done == options.rounds else INTERRUPTED
+
+    def play(network: values.Network, one: int) -> Batch:
+        counters = streams_of(seed_of(seed, 1, one), games)
+        random_moves = 10 if one < FIRST_ROUNDS else RANDOM_MOVES
+        features, targets, shares = played(players, network, counters, random_moves)
+        return features, targets, float(shares.mean())
+
+    def final_check(network: values.Network) -> dict[str, Any]:
+        return check(network, players, options.check_games, seed)
+
+    sizes = values.sizes_for(players)
+    return train(parser, options, Task("values", ABOUT, "share", sizes, play, final_check))
 
 
 if __name__ == "__main__":

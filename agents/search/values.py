@@ -8,6 +8,8 @@ rules; ``docs/search.md`` says how.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,9 +50,8 @@ class Network(NamedTuple):
     """Weights of two hidden layers and an output; with none of them it judges nothing.
 
     Attributes:
-        first, second: (F, 64) and (64, 32).
-        last: (32, 1).
-        first_bias, second_bias, last_bias: (64,), (32,) and (1,).
+        first, second, last: (F, H), (H, K) and (K, 1) for F features and H and K hidden units.
+        first_bias, second_bias, last_bias: (H,), (K,) and (1,).
     """
 
     first: Floats
@@ -71,6 +72,11 @@ class Buffers(NamedTuple):
     payoffs: npt.NDArray[np.float64]
 
 
+def sizes_for(num_players: int) -> tuple[int, ...]:
+    """Inputs, hidden units and outputs of the network for so many players."""
+    return num_features(num_players), *HIDDEN, 1
+
+
 def num_features(num_players: int) -> int:
     """How many numbers describe a table with so many players."""
     return 2 + BY_SEAT + BY_OPPONENT * (num_players - 1) + BY_HOLES * MAX_HOLES
@@ -89,27 +95,25 @@ def no_network() -> Network:
     return Network(none, nothing, none, nothing, none, nothing)
 
 
-def network_file(num_players: int, directory: Path = DIRECTORY) -> Path:
-    """Where the network for so many players is kept."""
-    return directory / f"values_{num_players}.npz"
+def network_file(num_players: int, directory: Path = DIRECTORY, name: str = "values") -> Path:
+    """Where the network of that name for so many players is kept."""
+    return directory / f"{name}_{num_players}.npz"
 
 
-def load_network(path: Path, num_players: int) -> Network:
-    """A network that `agents.search.train_values` has written.
+def load_network(path: Path, sizes: Sequence[int], module: str) -> Network:
+    """A network with so many inputs, hidden units and outputs, as ``module`` has trained it.
 
     Raises:
-        ValueError: it is no file of arrays, or its shapes are not those of a network for so many
-            players.
+        ValueError: it is no file of arrays, or their shapes are others.
     """
-    sizes = (num_features(num_players), *HIDDEN, 1)
-    shapes = [shape for k in range(3) for shape in (sizes[k : k + 2], sizes[k + 1 : k + 2])]
+    shapes = [shape for pair in pairwise(sizes) for shape in (pair, pair[1:])]
     with reading(path, "file of a value network"):
         arrays = read_arrays(path)
     found = [arrays.get(name, np.zeros(0)) for name in Network._fields]
     if [array.shape for array in found] != shapes:
         raise ValueError(
-            f"{path} has arrays of shapes {[array.shape for array in found]}; allowed: {shapes}, "
-            f"for {num_players} players; train it anew with python -m agents.search.train_values"
+            f"{path} has arrays of shapes {[array.shape for array in found]}; allowed: {shapes}; "
+            f"train it anew with python -m {module}"
         )
     return Network(*(np.ascontiguousarray(array, np.float32) for array in found))
 

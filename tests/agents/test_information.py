@@ -205,6 +205,12 @@ def handed_in_the_arena(batches):
     return agent.handed, batches[0]
 
 
+def handed_where_luck_is_taken_out(batches):
+    agent = Curious()
+    arena.win_share(agent, agent, num_players=3, games=6, luck_adjusted=True)
+    return agent.handed, batches[0]
+
+
 def handed_by_the_gymnasium_api(_):
     agent = Curious()
     env = AllesKaeseEnv(num_players=3, opponents=agent)
@@ -228,7 +234,13 @@ def handed_in_training(_):
 
 
 @pytest.mark.parametrize(
-    "play", [handed_in_the_arena, handed_by_the_gymnasium_api, handed_in_training]
+    "play",
+    [
+        handed_in_the_arena,
+        handed_where_luck_is_taken_out,
+        handed_by_the_gymnasium_api,
+        handed_in_training,
+    ],
 )
 def test_no_way_from_an_observation_to_a_game(batches, play):
     handed, batch = play(batches)

@@ -30,6 +30,10 @@ def best_all(games, rules, network, buffers, actions, best):
         actions[i], best[i] = values.best_action(games[i], rules[0], network, buffers)
 
 
+def load(path, players):
+    return load_network(path, values.sizes_for(players), "agents.search.train_values")
+
+
 def some_network(players, seed=0):
     """Weights that nobody has trained, with outputs that differ."""
     rng = np.random.default_rng(seed)
@@ -85,9 +89,9 @@ def test_the_compiled_network_is_a_plain_one():
 def test_a_network_of_other_shapes_is_refused(tmp_path):
     path = network_file(2, tmp_path)
     np.savez(path, **some_network(2)._asdict())
-    assert (load_network(path, 2).first == some_network(2).first).all()
+    assert (load(path, 2).first == some_network(2).first).all()
     with pytest.raises(ValueError, match="train it anew") as caught:
-        load_network(path, 3)
+        load(path, 3)
     assert "\n" not in str(caught.value)
 
 
@@ -98,7 +102,7 @@ def test_a_damaged_network_is_refused(tmp_path):
     with pytest.raises(
         ValueError, match=r"values_2\.npz is no file of a value network \("
     ) as caught:
-        load_network(path, 2)
+        load(path, 2)
     assert "\n" not in str(caught.value)
 
 
@@ -163,7 +167,7 @@ def test_training_writes_a_network(tmp_path):
     for name in ("a", "b"):
         code, _, errors = run_python("-m", "agents.search.train_values", *options, tmp_path / name)
         assert code == 0, errors
-    networks = [load_network(network_file(2, tmp_path / name), 2) for name in ("a", "b")]
+    networks = [load(network_file(2, tmp_path / name), 2) for name in ("a", "b")]
     assert all((one == other).all() for one, other in zip(*networks, strict=True))
     entry = json.loads((tmp_path / "a/values.json").read_text())["num_players"]["2"]
     assert entry["rounds"] == 5
