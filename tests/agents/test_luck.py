@@ -48,8 +48,9 @@ def total(parts):
 
 
 def parts_of(table, games, seed=0):
+    variant = Variant(num_players=len(table))
     return [
-        arena._play(table, streams, seed, number, True)
+        arena._play(table, streams, variant, seed, number, True)
         for number, streams in enumerate(arena._deals(len(table), games, seed))
     ]
 
