@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # windows need no display here
 NO_POSIX = pytest.mark.skip(reason="needs POSIX: fork, signals, pseudo-terminals or devices")
 
 

@@ -286,7 +286,7 @@ def test_the_command_prints_and_writes_both(tmp_path, capsys):
     outputs = ["--json", tmp_path / "x.json", "--csv", tmp_path / "x.csv"]
     arguments = ["heuristic", "reference", "--games", "200", "--luck-adjusted"]
     assert command.main([*arguments, *map(str, outputs)]) == 0
-    header, line, _ = capsys.readouterr().out.splitlines()
+    header, line = capsys.readouterr().out.splitlines()
     assert "adjusted" in header
     data = json.loads((tmp_path / "x.json").read_text())
     assert "--luck-adjusted" in data["command"]
