@@ -282,6 +282,9 @@ def test_a_missing_network_ends_with_one_line(tmp_path, monkeypatch, capsys):
     assert_one_line_of_error(capsys.readouterr().err, "python -m agents.arena", "luck_2.npz")
 
 
+ADJUSTED = ("adjusted", "adjusted_low", "adjusted_high")
+
+
 def test_the_command_prints_and_writes_both(tmp_path, capsys):
     outputs = ["--json", tmp_path / "x.json", "--csv", tmp_path / "x.csv"]
     arguments = ["heuristic", "reference", "--games", "200", "--luck-adjusted"]
@@ -292,14 +295,14 @@ def test_the_command_prints_and_writes_both(tmp_path, capsys):
     assert "--luck-adjusted" in data["command"]
     pair = data["pairs"][0]
     both = [pair[name] for name in ("share", "low", "high")]
-    without = [pair[name] for name in arena.ADJUSTED_FIELDS]
+    without = [pair[name] for name in ADJUSTED]
     assert without[2] - without[1] < 0.5 * (both[2] - both[1])
     words = line.split()
     assert [words[2], words[3], words[5]] == [f"{number:.3f}" for number in both]
     assert [words[6], words[7], words[9]] == [f"{number:.4f}" for number in without]
     with open(tmp_path / "x.csv", newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert [float(rows[0][name]) for name in arena.ADJUSTED_FIELDS] == without
+    assert [float(rows[0][name]) for name in ADJUSTED] == without
 
 
 @pytest.mark.long
