@@ -276,6 +276,11 @@ def wait_until(condition, seconds=120):
         time.sleep(0.05)
 
 
+def hear_interrupts():
+    """A job in the background, as these tests may be, ignores them."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.fixture
 def running(tmp_path):
     """A run of two workers without end, in a session of its own, and its other worker."""
@@ -283,7 +288,9 @@ def running(tmp_path):
         pytest.skip("needs ps and pgrep")
     run = tmp_path / "run"
     many = ["--total-steps", "1000000000", "--num-envs", "8", "--workers", "2", *GAMES]
-    process = start_python("train.py", "--out", run, *many, start_new_session=True)
+    process = start_python(
+        *("train.py", "--out", run, *many), start_new_session=True, preexec_fn=hear_interrupts
+    )
     progress = run / "progress.csv"
     wait_until(lambda: process.poll() is not None or (progress.exists() and lines(progress) > 3))
     assert process.poll() is None, process.communicate()
