@@ -190,6 +190,7 @@ class Terminal(App[None]):
 
     def on_mount(self) -> None:
         """Show the game, and let time pass."""
+        self.query_one("#log").anchor()  # its end stays in view whatever its size
         self.set_interval(TICK_SECONDS, self.action_tick)
         self.update()
 
@@ -227,7 +228,7 @@ class Terminal(App[None]):
         }
         for place, text in texts.items():
             self.query_one(f"#{place}", Static).update(text)
-        # Not before the log has its new height.
+        # In case it was scrolled by hand; not before the log has its new height.
         self.call_after_refresh(self.query_one("#log").scroll_end, animate=False)
 
     def board(self) -> Text:

@@ -624,19 +624,25 @@ def test_the_terminal_keeps_the_newest_turn_in_sight_and_says_what_size_it_needs
     async def look():
         async with app.run_test(size=(80, 24)) as pilot:
             log, board = app.query_one("#log"), app.query_one("#board")
+
+            async def until(is_drawn):
+                """Let ticks pass, any number of them on a busy machine."""
+                for _ in range(200):
+                    if is_drawn():
+                        return True
+                    await pilot.pause(0.05)
+                return False
+
             await pilot.press("end")
             for size in ((80, 24), (100, 30), (80, 22)):
                 await pilot.resize_terminal(*size)
-                await pilot.pause(0.2)
+                assert await until(lambda: log.scroll_y == log.max_scroll_y > 0)
+                assert await until(lambda: "reserve" in str(board.render()))
                 assert app.session.position == len(replay) - 1
-                assert log.max_scroll_y > 0
-                assert log.scroll_y == log.max_scroll_y
-                assert "reserve" in str(board.render())
             for size in ((79, 30), (100, 20)):
                 await pilot.resize_terminal(*size)
-                await pilot.pause(0.2)
-                words = str(board.render())
-                assert f"needs 80 columns and 21 rows; the terminal has {size[0]} and" in words
+                words = f"needs 80 columns and 21 rows; the terminal has {size[0]} and"
+                assert await until(lambda words=words: words in str(board.render()))
             await pilot.resize_terminal(80, 24)
             await pilot.press("f1")
             assert "Any key closes this help" in str(board.render())
