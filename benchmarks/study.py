@@ -141,9 +141,11 @@ def run_study(cells: Sequence[Cell], out: Path, jobs: int) -> int:
 
 def interrupt(running: Sequence[subprocess.Popen[Any]]) -> None:
     """Let each run save and end."""
-    for process in running:
+    processes = list(running)  # they leave the other list as they end
+    for process in processes:
         if os.name == "posix":  # elsewhere Ctrl-C has reached the runs, too
             process.send_signal(signal.SIGINT)
+    for process in processes:
         process.wait()
 
 

@@ -103,6 +103,25 @@ def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path, capsys):
     assert "0 of 1 runs have a result" in captured.out
 
 
+@pytest.mark.posix
+def test_an_interrupt_reaches_every_run():
+    """A run that ends leaves the list of those that are running."""
+    running, told = [], []
+
+    class Run:
+        def send_signal(self, number):
+            told.append(self)
+
+        def wait(self):
+            running.remove(self)
+
+    runs = [Run(), Run(), Run()]
+    running += runs
+    study.interrupt(running)
+    assert told == runs
+    assert not running
+
+
 def test_the_table_holds_means_and_interquartile_means_by_variant_and_over_all():
     shares = {"full": [0.1, 0.2, 0.3, 0.4], "small": [0.5, 0.6, 0.7, 0.8]}
     results = [
