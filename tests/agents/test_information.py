@@ -141,7 +141,7 @@ def test_other_knowledge_other_moves(known_pairs, name):
 
 
 def references(thing):
-    """What a thing refers to; code and modules are no part of what is handed over."""
+    """What a thing refers to; code and modules are left out, since every agent can import them."""
     if isinstance(thing, (type, ModuleType, BuiltinFunctionType)):
         return []
     if isinstance(thing, FunctionType):

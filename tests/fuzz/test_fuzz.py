@@ -1,6 +1,6 @@
 """Fuzzing of all that comes from outside: actions, options, seeds, and files.
 
-Whatever is handed over, the answer is a result or a `ValueError` or `TypeError`, and the
+Whatever is passed in, the answer is a result, a `ValueError` or a `TypeError`, and the
 games stay as they were. Hypothesis begins with the cases in ``FOUND`` and then thinks of others:
 a few in the default tier, many in the long one.
 """
