@@ -8,7 +8,7 @@ INSTALL = 'pip install -e ".[train]"'
 def main() -> int:
     """Run the training command; returns its exit code."""
     try:
-        from agents.ppo.command import main as run
+        from agents.training.command import main as run
     except ImportError as error:
         what = error.name or str(error)
         if what.split(".")[0] in ("agents", "alles_kaese_env"):  # python -I, or another "agents"

@@ -22,8 +22,8 @@ from ray.cluster_utils import Cluster
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.execution.rollout_ops import synchronous_parallel_sample
 
-from agents.ppo.options import Config
-from agents.ppo.rllib import algorithm_config, steps_of
+from agents.training.options import Config
+from agents.training.rllib import algorithm_config, steps_of
 from alles_kaese_env.command_line import Parser
 
 MEMORY = 200_000_000  # bytes of each node for what goes from process to process

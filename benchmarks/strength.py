@@ -29,9 +29,9 @@ from training import default_sb3_model, measure_speed
 
 import agents
 from agents.arena.matches import win_share
-from agents.ppo.options import Config
-from agents.ppo.sb3 import new_model, use_threads
-from agents.ppo.self_play import SelfPlay, games_of
+from agents.training.options import Config
+from agents.training.sb3 import new_model, use_threads
+from agents.training.self_play import SelfPlay, games_of
 from alles_kaese_env.command_line import Parser
 
 GAMES = 20_000

@@ -38,7 +38,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agents.arena.plots import evaluations_of
-from agents.ppo.options import OPTIONS, flag
+from agents.training.options import OPTIONS, flag
 from alles_kaese_env.command_line import INTERRUPTED, Parser, at_least, progress
 from alles_kaese_env.files import replacing
 from alles_kaese_env.variant import VARIANTS

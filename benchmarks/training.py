@@ -36,9 +36,9 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from agents.ppo.options import Config
-from agents.ppo.sb3 import new_model, others, use_threads
-from agents.ppo.self_play import SelfPlay, games_of
+from agents.training.options import Config
+from agents.training.sb3 import new_model, others, use_threads
+from agents.training.self_play import SelfPlay, games_of
 from alles_kaese_env.command_line import Parser
 
 PARTS = ("environment", "opponents", "policy forward", "update")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.arena.matches import Score, ratings
-from agents.ppo.options import OPTIONS, Config, as_text, flag
+from agents.training.options import OPTIONS, Config, as_text, flag
 from alles_kaese_env import OBSERVATION, RULES_VERSION, STATE, AllesKaeseEnv
 from alles_kaese_env.actions import describe_action, encode_action
 from alles_kaese_env.command_line import Parser

@@ -1,1 +1,1 @@
-"""Training by self-play: what ``train.py`` runs."""
+"""The network that a run of ``train.py`` leaves, as an agent and in torch."""

@@ -19,10 +19,10 @@ from pathlib import Path
 import torch
 
 from agents.arena.plots import evaluations_of
-from agents.ppo import command, sb3
 from agents.ppo.agent import PPOAgent
-from agents.ppo.run_directory import RunDirectory
-from agents.ppo.self_play import games_of
+from agents.training import command, sb3
+from agents.training.run_directory import RunDirectory
+from agents.training.self_play import games_of
 
 # A checkpoint and an evaluation after every rollout, so that a run mostly writes.
 OPTIONS = ["--num-envs", "8", "--eval-every", "1", "--eval-games", "4", "--report-games", "4"]

@@ -291,12 +291,11 @@ def test_an_agent_cannot_change_a_game(players):
 PLAYS_GAMES = (
     "agents/arena/",
     "agents/play/",
-    "agents/ppo/",
+    "agents/training/",
     "agents/search/train_values.py",
     "agents/solve/",
     "agents/watch.py",
 )
-AGENT_OF_PPO = "agents/ppo/agent.py"
 TOOLS = tuple(
     f"alles_kaese_env.{name}" for name in ("agent", "command_line", "files", "seeding", "variant")
 )
@@ -315,12 +314,7 @@ def may_import(module, name, file=""):
 
 @pytest.mark.parametrize(
     "file",
-    [
-        file
-        for file in SOURCES
-        if not file.relative_to(ROOT).as_posix().startswith(PLAYS_GAMES)
-        or file.relative_to(ROOT).as_posix() == AGENT_OF_PPO
-    ],
+    [file for file in SOURCES if not file.relative_to(ROOT).as_posix().startswith(PLAYS_GAMES)],
     ids=lambda file: file.relative_to(ROOT).as_posix(),
 )
 def test_agents_do_not_import_games(file):

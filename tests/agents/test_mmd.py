@@ -11,11 +11,11 @@ from agent_tools import assert_one_line_of_error, positions
 from sb3_contrib import MaskablePPO
 
 import agents
-from agents.ppo import command
-from agents.ppo.options import Config, new_config
-from agents.ppo.sb3 import new_model
-from agents.ppo.self_play import games_of
 from agents.solve import exploitability
+from agents.training import command
+from agents.training.options import Config, new_config
+from agents.training.sb3 import new_model
+from agents.training.self_play import games_of
 from alles_kaese_env import Variant
 
 GAMES = ["--eval-games", "20", "--report-games", "20"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agents.arena import plots
-from agents.ppo.run_directory import EVALUATION_FIELDS
+from agents.training.run_directory import EVALUATION_FIELDS
 
 
 def evaluations(shares, players=2):

@@ -24,9 +24,9 @@ import agents
 from agents.arena.matches import win_share
 from agents.ppo.agent import SLOT_FIELDS, PolicyNetwork, PPOAgent
 from agents.ppo.network import network_of
-from agents.ppo.options import Config
-from agents.ppo.sb3 import new_model
-from agents.ppo.self_play import games_of
+from agents.training.options import Config
+from agents.training.sb3 import new_model
+from agents.training.self_play import games_of
 from alles_kaese_env import OBSERVATION, OBSERVATION_VERSION, RULES_VERSION
 from alles_kaese_env.core.records import (
     MAX_SLOTS,

@@ -18,11 +18,11 @@ import pytest
 from agent_tools import ROOT, assert_one_line_of_error
 
 from agents.arena.plots import evaluations_of
-from agents.ppo import command, evaluation, sb3
 from agents.ppo.agent import PPOAgent
 from agents.ppo.network import network_of
-from agents.ppo.run_directory import RunDirectory
-from agents.ppo.self_play import games_of
+from agents.training import command, evaluation, sb3
+from agents.training.run_directory import RunDirectory
+from agents.training.self_play import games_of
 
 MODEL, PREVIOUS = "model.zip", "model-previous.zip"
 HERE = Path(command.__file__).parents[2]
@@ -160,7 +160,7 @@ def test_a_hostile_checkpoint_executes_nothing(run, tmp_path, entry):
 def test_a_second_run_keeps_out(run, capsys):
     with RunDirectory(run):
         assert "is in use by another run" in refused(capsys, "--resume", run)
-        child = "from agents.ppo.run_directory import *; RunDirectory(Path({!r})).__enter__()"
+        child = "from agents.training.run_directory import *; RunDirectory(Path({!r})).__enter__()"
         done = subprocess.run(
             [sys.executable, "-c", child.format(str(run))],
             cwd=HERE,
@@ -202,7 +202,7 @@ def test_leftovers_of_a_kill_are_removed(run):
 
 FULL = """
 import resource, signal, sys
-from agents.ppo import command
+from agents.training import command
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 sys.exit(command.main(sys.argv[1:]))

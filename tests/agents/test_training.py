@@ -31,11 +31,11 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import agents
 from agents.arena.matches import win_share
-from agents.ppo import command, evaluation, run_directory, sb3, self_play, training
 from agents.ppo.agent import PPOAgent
-from agents.ppo.options import Config
-from agents.ppo.run_directory import RunDirectory
 from agents.solve import exploitability
+from agents.training import command, evaluation, run_directory, sb3, self_play, training
+from agents.training.options import Config
+from agents.training.run_directory import RunDirectory
 from alles_kaese_env import (
     OBSERVATION,
     OBSERVATION_VERSION,
@@ -811,7 +811,7 @@ def test_a_script_that_does_not_find_the_project_says_what_is_missing():
     code, output, errors = run_python("-c", WITHOUT, "agents", "--total-steps", "1")
     assert (code, output) == (2, "")
     assert errors == (
-        "train.py needs its own agents.ppo, which Python does not find; "
+        "train.py needs its own agents.training, which Python does not find; "
         'install it with: pip install -e ".[train]"\n'
     )
 
@@ -1141,7 +1141,7 @@ def test_validation_of_distributions_stays_on(file):
 
 def test_the_training_script_is_found_by_the_scans():
     names = {file.relative_to(ROOT).as_posix() for file in SOURCES}
-    assert {"train.py", "agents/arena/matches.py", "agents/ppo/command.py"} <= names
+    assert {"train.py", "agents/arena/matches.py", "agents/training/command.py"} <= names
 
 
 def test_a_batch_of_games_checks_every_move_of_an_evaluation():

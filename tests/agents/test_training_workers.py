@@ -18,11 +18,11 @@ from agent_tools import assert_one_line_of_error, start_python
 from stable_baselines3.common.callbacks import CallbackList
 from stable_baselines3.common.logger import Logger
 
-from agents.ppo import command, options, sb3, self_play
 from agents.ppo.agent import PPOAgent
-from agents.ppo.options import Config, WorkerLostError
-from agents.ppo.self_play import SelfPlay, games_of
-from agents.ppo.workers import MEANS, Exchange, LearnTogether
+from agents.training import command, options, sb3, self_play
+from agents.training.options import Config, WorkerLostError
+from agents.training.self_play import SelfPlay, games_of
+from agents.training.workers import MEANS, Exchange, LearnTogether
 from alles_kaese_env import command_line
 
 GAMES = ["--eval-games", "8", "--report-games", "8"]

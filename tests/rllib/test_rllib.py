@@ -26,10 +26,10 @@ from ray.rllib.utils.pre_checks.env import check_multiagent_environments
 
 import agents
 from agents.arena.matches import win_share
-from agents.ppo import command, rllib
 from agents.ppo.agent import PPOAgent
 from agents.ppo.network import network_of
-from agents.ppo.options import Config
+from agents.training import command, rllib
+from agents.training.options import Config
 from alles_kaese_env import NUM_ACTIONS, OBSERVATION, GameBatch, Variant
 from alles_kaese_env.envs.rllib import AllesKaeseMultiAgentEnv
 from alles_kaese_env.seeding import streams_of

@@ -25,7 +25,7 @@ import torch
 from sb3_contrib.common.maskable.buffers import MaskableRolloutBuffer, MaskableRolloutBufferSamples
 from stable_baselines3.common.callbacks import BaseCallback
 
-from agents.ppo.options import Config, WorkerLostError
+from agents.training.options import Config, WorkerLostError
 
 LOSSES = ("loss", "policy_gradient_loss", "value_loss", "entropy_loss", "approx_kl")
 MEANS = tuple(f"train/{name}" for name in (*LOSSES, "clip_fraction"))

@@ -12,7 +12,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 import agents
 from agents.ppo.agent import PPOAgent
 from agents.ppo.network import network_of
-from agents.ppo.options import Config
+from agents.training.options import Config
 from alles_kaese_env.agent import Agent
 from alles_kaese_env.envs.sb3 import AllesKaeseVecEnv, JoinedVecEnv
 

@@ -14,9 +14,9 @@ import agents
 from agents.arena.matches import Score, win_share
 from agents.arena.plots import BEST_RESPONSE, evaluations_of, learning_curves
 from agents.ppo.agent import PolicyNetwork, PPOAgent
-from agents.ppo.options import Config
-from agents.ppo.run_directory import EVALUATION_FIELDS, RunDirectory
 from agents.solve import exploitability
+from agents.training.options import Config
+from agents.training.run_directory import EVALUATION_FIELDS, RunDirectory
 from alles_kaese_env.command_line import usable_cores, variant_words
 
 BASELINES = ("random", "reference")

@@ -19,13 +19,13 @@ from stable_baselines3.common.logger import Logger, make_output_format
 from stable_baselines3.common.utils import LinearSchedule
 from threadpoolctl import threadpool_limits
 
-from agents.ppo.mmd import MMD
 from agents.ppo.network import NETWORKS, network_of
-from agents.ppo.options import Config
-from agents.ppo.run_directory import RunDirectory
-from agents.ppo.self_play import SelfPlay, games_of
-from agents.ppo.training import Learner, Training
-from agents.ppo.workers import Exchange, LearnTogether, workers
+from agents.training.mmd import MMD
+from agents.training.options import Config
+from agents.training.run_directory import RunDirectory
+from agents.training.self_play import SelfPlay, games_of
+from agents.training.training import Learner, Training
+from agents.training.workers import Exchange, LearnTogether, workers
 from alles_kaese_env.envs.sb3 import JoinedVecEnv
 from alles_kaese_env.seeding import seed_of
 

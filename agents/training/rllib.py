@@ -35,10 +35,10 @@ from torch.utils.tensorboard import SummaryWriter
 import agents
 from agents.ppo.agent import PolicyNetwork
 from agents.ppo.network import NETWORKS
-from agents.ppo.options import Config, RunError
-from agents.ppo.run_directory import RunDirectory
-from agents.ppo.sb3 import use_threads
-from agents.ppo.training import Learner, Training
+from agents.training.options import Config, RunError
+from agents.training.run_directory import RunDirectory
+from agents.training.sb3 import use_threads
+from agents.training.training import Learner, Training
 from alles_kaese_env import NUM_ACTIONS, OBSERVATION, Variant
 from alles_kaese_env.envs.rllib import AllesKaeseMultiAgentEnv
 
@@ -91,7 +91,7 @@ class AgentModule(RLModule):  # type: ignore[misc]
 
 
 def new_policy(network: str, hidden: int) -> Any:
-    """An untrained policy, the same as that of `agents.ppo.sb3.new_model`."""
+    """An untrained policy, the same as that of `agents.training.sb3.new_model`."""
     return NETWORKS[network](
         OBSERVATION.space(),
         gymnasium.spaces.Discrete(NUM_ACTIONS),

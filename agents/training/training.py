@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from agents.ppo.agent import PolicyNetwork, PPOAgent
-from agents.ppo.evaluation import Evaluator, Speed, report
-from agents.ppo.options import Config, WorkerLostError
-from agents.ppo.run_directory import RunDirectory
+from agents.training.evaluation import Evaluator, Speed, report
+from agents.training.options import Config, WorkerLostError
+from agents.training.run_directory import RunDirectory
 from alles_kaese_env.command_line import INTERRUPTED, progress
 
 

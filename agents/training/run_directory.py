@@ -26,7 +26,7 @@ import filelock
 
 from agents.arena.plots import evaluations_of
 from agents.ppo.agent import WEIGHTS_FILE, PPOAgent, read_metadata, rules_of, versions
-from agents.ppo.options import Config, RunError
+from agents.training.options import Config, RunError
 from alles_kaese_env.command_line import provenance
 from alles_kaese_env.files import replacing
 

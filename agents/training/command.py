@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from agents.ppo import sb3
-from agents.ppo.options import (
+from agents.training import sb3
+from agents.training.options import (
     OPTIONS,
     Config,
     RunError,
@@ -17,7 +17,7 @@ from agents.ppo.options import (
     new_config,
     resumed_config,
 )
-from agents.ppo.run_directory import RunDirectory
+from agents.training.run_directory import RunDirectory
 from alles_kaese_env.command_line import RULE_OPTIONS, Parser, add_variant, needs_extra, variant_of
 
 
@@ -83,7 +83,7 @@ def _run(options: argparse.Namespace) -> int:
     train: Callable[[RunDirectory, Config, bool], int] = sb3.train
     if config.engine == "rllib":
         try:
-            from agents.ppo import rllib
+            from agents.training import rllib
         except ImportError as error:
             raise RunError(needs_extra("--engine rllib", "rllib", error)) from None
         train = rllib.train
