@@ -25,6 +25,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -89,15 +90,26 @@ def read_study(file: Path) -> list[Cell]:
     for name, kind in FIELDS.items():
         if not isinstance(study[name], kind) or not study[name]:
             raise ValueError(f"{name} of {file} is {study[name]!r}; allowed: a {kind.__name__}")
-    for variant in study["variants"]:
-        if variant not in VARIANTS:
-            raise ValueError(f"variant of {file} is {variant!r}; allowed: {', '.join(VARIANTS)}")
+    check_entries(file, study)
     return [
         Cell(name, variant, seed, checked_options(file, {**study["options"], **options}))
         for seed in study["seeds"]
         for variant in study["variants"]
         for name, options in study["configurations"].items()
     ]
+
+
+def check_entries(file: Path, study: dict[str, Any]) -> None:
+    """`ValueError` for the first configuration, seed or variant that is not what is allowed."""
+    for name, options in study["configurations"].items():
+        if not isinstance(options, dict):
+            raise ValueError(f"configuration {name} of {file} is {options!r}; allowed: an object")
+    for seed in study["seeds"]:
+        if type(seed) is not int:
+            raise ValueError(f"seeds of {file} has {seed!r}; allowed: whole numbers")
+    for variant in study["variants"]:
+        if variant not in VARIANTS:
+            raise ValueError(f"variant of {file} is {variant!r}; allowed: {', '.join(VARIANTS)}")
 
 
 def checked_options(file: Path, options: dict[str, Any]) -> dict[str, Any]:
@@ -166,32 +178,51 @@ def run_cell(cell: Cell, out: Path, running: list[subprocess.Popen[Any]]) -> str
         running.remove(process)
     if code:
         return f"{cell.name} ended with code {code}; see {log}"
-    result = {"configuration": cell.configuration, "variant": cell.variant, "seed": cell.seed}
-    with replacing(out / "results" / f"{cell.name}.json") as file:
-        file.write_text(json.dumps(result | read_run(run), indent=1) + "\n", encoding="utf-8")
+    write_result(cell, run, out / "results" / f"{cell.name}.json")
     return None
 
 
 def command_of(cell: Cell, run: Path) -> list[str]:
     """The command that begins or resumes a cell."""
-    command = [sys.executable, str(ROOT / "train.py")]
     if any(run.glob("model*")):
-        return [*command, "--resume", str(run.resolve())]
+        flags = ["--resume", str(run.resolve())]
+    else:
+        flags = [*flags_of(cell), "--out", str(run.resolve())]
+    return [sys.executable, str(ROOT / "train.py"), *flags]
+
+
+def flags_of(cell: Cell) -> list[str]:
+    """What ``train.py`` is given to run a cell, in any directory."""
     first = {"variant": cell.variant, "seed": cell.seed, "workers": 1}  # runs share the cores
+    flags = []
     for name, value in {**first, **cell.options}.items():
         values = value if isinstance(value, list) else [value]
-        command += [flag(name), *map(str, values)]
-    return [*command, "--out", str(run.resolve())]
+        flags += [flag(name), *map(str, values)]
+    return flags
 
 
-def read_run(run: Path) -> dict[str, Any]:
-    """What a run that has ended says of itself: configuration, evaluations and report."""
+def write_result(cell: Cell, run: Path, file: Path) -> None:
+    """Keep what a run that has ended says of itself, but for its paths; a line for each name."""
     config, report = (
         json.loads((run / name).read_text(encoding="utf-8"))
         for name in ("config.json", "report.json")
     )
     rows = evaluations_of(run / "evaluations.csv")
-    return {**config, **report, "evaluations": rows}
+    result = {
+        "configuration": cell.configuration,
+        "variant": cell.variant,
+        "seed": cell.seed,
+        **config,
+        **report,
+        "command": shlex.join(["python", "train.py", *flags_of(cell)]),
+        "resumed_by": len(config["resumed_by"]),
+        "seconds": float(rows[-1]["seconds"]),
+        "pairs": [{k: v for k, v in pair.items() if k != "agent"} for pair in report["pairs"]],
+        "evaluations": rows,
+    }
+    lines = (f" {json.dumps(name)}: {json.dumps(value)}" for name, value in result.items())
+    with replacing(file) as temporary:
+        temporary.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
 # --- Tables ------------------------------------------------------------------------------------
@@ -249,20 +280,13 @@ def groups_of(
 
 def figures_of(result: dict[str, Any]) -> dict[str, float]:
     """The figures of the report of a run, by what they are."""
-    figures = {
-        f"share against {pair['against']}, {pair['num_players']} players, {mode_of(pair)}": pair[
-            "share"
-        ]
-        for pair in result["pairs"]
-    }
+    figures = {}
+    for pair in result["pairs"]:
+        against, players = pair["against"], pair["num_players"]
+        figures[f"share against {against}, {players} players, {pair['mode']}"] = pair["share"]
     for mode, value in result.get("exploitability", {}).items():
         figures[f"exploitability, {mode}"] = value
     return figures
-
-
-def mode_of(pair: dict[str, Any]) -> str:
-    """How the agent of a line of the report chooses."""
-    return "sampled" if pair["agent"].endswith(",sample") else "greedy"
 
 
 def interquartile_mean(*samples: npt.NDArray[np.float64]) -> float:

@@ -34,7 +34,7 @@ def write(folder, **changes):
 
 def result(name, variant, seed, share, **options):
     """A result whose only figure is the share."""
-    pair = {"agent": "ppo:x", "against": "random", "num_players": 2, "share": share}
+    pair = {"mode": "greedy", "against": "random", "num_players": 2, "share": share}
     made = {"options": {"seed": seed, **options}, "commit": "0"}
     return {"configuration": name, "variant": variant, "seed": seed, "pairs": [pair], **made}
 
@@ -52,6 +52,8 @@ def test_cells_are_all_combinations_seed_by_seed(tmp_path):
     [
         ({"seeds": []}, "seeds of .* is \\[\\]; allowed: a list"),
         ({"seeds": 3}, "seeds of .* is 3; allowed: a list"),
+        ({"seeds": [1, "2"]}, "seeds of .* has '2'; allowed: whole numbers"),
+        ({"configurations": {"ppo": 3}}, "configuration ppo of .* is 3; allowed: an object"),
         ({"variants": ["fool"]}, f"variant of .* is 'fool'; allowed: {', '.join(VARIANTS)}"),
         ({"options": {"steps": 3}}, "options of .* has 'steps'; allowed: address, algo, "),
         ({"options": {"seed": 3}}, "options of .* has 'seed'; allowed: address, algo, "),
@@ -76,7 +78,10 @@ def test_each_cell_is_run_once_and_its_result_says_what_made_it(tmp_path, capfd)
     assert data["options"]["n_epochs"] == 1
     assert data["options"]["seed"] == data["seed"] == 3
     assert data["exploitability"].keys() == {"greedy", "sampled"}
-    assert data.keys() >= {"version", "commit", "libraries", "command", "processor", "evaluations"}
+    assert data.keys() >= {"version", "commit", "libraries", "processor", "evaluations"}
+    assert data["command"].startswith("python train.py --variant 477 --seed 3 --workers 1 ")
+    assert data["seconds"] > 0
+    assert str(tmp_path) not in files[0].read_text()
     assert "2 of 2 runs have a result" in capfd.readouterr().out
 
     kept = files[1].stat().st_mtime_ns
