@@ -3,6 +3,7 @@
 Examples:
     python benchmarks/study.py run benchmarks/studies/ladder.json --out runs/ladder
     python benchmarks/study.py table runs/ladder/results
+    python benchmarks/study.py curves runs/ladder/results --variant 17m --out ladder-17m.png
 
 A study is a JSON object:
 
@@ -38,10 +39,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from agents.arena.plots import evaluations_of
+from agents.arena.plots import BEST_RESPONSE, SUFFIXES, compared_curves, evaluations_of
 from agents.training.options import OPTIONS, flag
 from alles_kaese_env.command_line import INTERRUPTED, Parser, at_least, progress
-from alles_kaese_env.files import replacing
+from alles_kaese_env.files import checked_output, replacing
 from alles_kaese_env.variant import VARIANTS
 
 FIELDS = {"name": str, "seeds": list, "variants": list, "options": dict, "configurations": dict}
@@ -225,7 +226,30 @@ def write_result(cell: Cell, run: Path, file: Path) -> None:
         temporary.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
-# --- Tables ------------------------------------------------------------------------------------
+# --- Tables and curves -------------------------------------------------------------------------
+
+
+def read_results(folder: Path) -> list[dict[str, Any]]:
+    """The results in a directory.
+
+    Raises:
+        ValueError: there are none.
+    """
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        raise ValueError(f"results is {folder}; allowed: a directory with results")
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+
+
+def draw_curves(results: Sequence[dict[str, Any]], variant: str, against: str, file: Path) -> None:
+    """Evaluations on a variant by steps of training, a line for each configuration."""
+    groups: dict[str, list[Any]] = {}
+    for result in results:
+        if result["variant"] == variant:
+            groups.setdefault(result["configuration"], []).append(result["evaluations"])
+    if not groups:
+        raise ValueError(f"variant is {variant}; allowed: one of the results")
+    compared_curves(groups, 2, against, file)
 
 
 def table_of(results: Sequence[dict[str, Any]]) -> str:
@@ -328,11 +352,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.what == "run":
             return run_study(read_study(options.study), options.out, options.jobs)
-        files = sorted(options.results.glob("*.json"))
-        if not files:
-            raise ValueError(f"results is {options.results}; allowed: a directory with results")
-        print(table_of([json.loads(file.read_text(encoding="utf-8")) for file in files]), end="")
-    except (ValueError, KeyError, OSError) as error:
+        results = read_results(options.results)
+        if options.what == "table":
+            print(table_of(results), end="")
+        else:
+            checked_output(options.out, "--out", SUFFIXES)
+            draw_curves(results, options.variant, options.against, options.out)
+    except (ValueError, KeyError, OSError, ImportError) as error:
         parser.error(str(error))
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -352,7 +378,14 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("--out", type=Path, required=True, metavar="DIR")
     run.add_argument("--jobs", type=at_least(1), default=os.cpu_count(), help="runs at once")
     table = kinds.add_parser("table", help="print the results as a Markdown table")
-    table.add_argument("results", type=Path, metavar="DIR")
+    curves = kinds.add_parser("curves", help="draw a line for each configuration")
+    for kind in (table, curves):
+        kind.add_argument("results", type=Path, metavar="DIR")
+    curves.add_argument("--variant", required=True, choices=VARIANTS)
+    curves.add_argument(
+        "--against", default=BEST_RESPONSE, help="of the evaluations (the default: exploitability)"
+    )
+    curves.add_argument("--out", type=Path, required=True, metavar="FILE")
     return parser
 
 

@@ -98,6 +98,10 @@ def test_each_cell_is_run_once_and_its_result_says_what_made_it(tmp_path, capfd)
         f"| exploitability, sampled | 477 | one epoch | 1 | {data['exploitability']['sampled']:.4f}"
         in table
     )
+    curves = tmp_path / "curves.svg"
+    arguments = ["curves", str(out / "results"), "--variant", "477", "--out", str(curves)]
+    assert study.main(arguments) == 0
+    assert "<!-- one epoch (1 seed) -->" in curves.read_text()
 
 
 def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path, capsys):
