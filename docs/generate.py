@@ -378,9 +378,9 @@ def options_page() -> str:
         allowed = ", ".join(f"`{choice}`" for choice in about.choices)
         if not isinstance(default, str):
             allowed = f"{about.low:,} to {about.high:,}"
-        only = f"with `--engine {about.engine}`: " if about.engine else ""
         resume = "; may change with `--resume`" if about.can_change else ""
-        rows.append([flags, f"`{as_text(default)}`", allowed, f"{only}{about.meaning}{resume}"])
+        meaning = f"{about.scope('`')}{about.meaning}{resume}"
+        rows.append([flags, f"`{as_text(default)}`", allowed, meaning])
     return f"""# Training options
 
 The options of `python train.py`. In addition, `--out DIRECTORY` names the directory of a new run

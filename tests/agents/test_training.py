@@ -719,8 +719,9 @@ def test_commands_that_are_printed_work_where_they_are_printed(tmp_path, monkeyp
     assert run.resume_command == f"cd {where} && python train.py --algo ppo --resume {path}"
     run.__exit__()
     monkeypatch.chdir(ROOT)
-    assert RunDirectory(Path("runs/x")).arena_command.startswith(
-        "python -m agents.arena ppo:runs/x"
+    assert (
+        RunDirectory(tmp_path / "a run").arena_command
+        == f"python -m agents.arena {agent} reference"
     )
 
 
