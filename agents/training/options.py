@@ -23,7 +23,7 @@ OFF_POLICY = ("dqn", "nfsp")  # algorithms that learn from a replay buffer
 DEFAULTS: dict[str, dict[str, Any]] = {  # of algorithms, where they differ from those of `Config`
     "mmd": {"opponents": "self", "ent_coef": 0.05},
     "dqn": {"opponents": "self", "n_steps": 8, "batch_size": 512},
-    "nfsp": {"opponents": "self", "n_steps": 8, "batch_size": 512},
+    "nfsp": {"opponents": "self", "n_steps": 2, "batch_size": 512, "target_every": 4096},
 }
 MOST_CARDS = 12  # of the largest variant that was solved
 
@@ -130,7 +130,7 @@ class Config:
         200_000, "decisions in the replay buffer, 1 kB each", low=2, high=2**30, algos=OFF_POLICY
     )
     target_every: int = option(
-        16_384,
+        65_536,
         "decisions between two renewals of the target network",
         low=1,
         high=10**12,
@@ -140,7 +140,7 @@ class Config:
         0.1, "initial probability of a random action, which goes linearly to 0", algos=OFF_POLICY
     )
     eta: float = option(
-        0.1, "probability that a seat plays the best response in a game", algos=("nfsp",)
+        0.3, "probability that a seat plays the best response in a game", algos=("nfsp",)
     )
     reservoir_size: int = option(
         500_000,
