@@ -3,6 +3,7 @@
 Examples:
     python benchmarks/study.py run benchmarks/studies/ladder.json --out runs/ladder
     python benchmarks/study.py table runs/ladder/results
+    python benchmarks/study.py curves runs/ladder/results --variant 17m --out ladder-17m.png
 
 A study is a JSON object:
 
@@ -25,6 +26,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -37,10 +39,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from agents.arena.plots import evaluations_of
+from agents.arena.plots import BEST_RESPONSE, SUFFIXES, compared_curves, evaluations_of
 from agents.training.options import OPTIONS, flag
 from alles_kaese_env.command_line import INTERRUPTED, Parser, at_least, progress
-from alles_kaese_env.files import replacing
+from alles_kaese_env.files import checked_output, replacing
 from alles_kaese_env.variant import VARIANTS
 
 FIELDS = {"name": str, "seeds": list, "variants": list, "options": dict, "configurations": dict}
@@ -89,15 +91,26 @@ def read_study(file: Path) -> list[Cell]:
     for name, kind in FIELDS.items():
         if not isinstance(study[name], kind) or not study[name]:
             raise ValueError(f"{name} of {file} is {study[name]!r}; allowed: a {kind.__name__}")
-    for variant in study["variants"]:
-        if variant not in VARIANTS:
-            raise ValueError(f"variant of {file} is {variant!r}; allowed: {', '.join(VARIANTS)}")
+    check_entries(file, study)
     return [
         Cell(name, variant, seed, checked_options(file, {**study["options"], **options}))
         for seed in study["seeds"]
         for variant in study["variants"]
         for name, options in study["configurations"].items()
     ]
+
+
+def check_entries(file: Path, study: dict[str, Any]) -> None:
+    """`ValueError` for the first configuration, seed or variant that is not what is allowed."""
+    for name, options in study["configurations"].items():
+        if not isinstance(options, dict):
+            raise ValueError(f"configuration {name} of {file} is {options!r}; allowed: an object")
+    for seed in study["seeds"]:
+        if type(seed) is not int:
+            raise ValueError(f"seeds of {file} has {seed!r}; allowed: whole numbers")
+    for variant in study["variants"]:
+        if variant not in VARIANTS:
+            raise ValueError(f"variant of {file} is {variant!r}; allowed: {', '.join(VARIANTS)}")
 
 
 def checked_options(file: Path, options: dict[str, Any]) -> dict[str, Any]:
@@ -166,35 +179,77 @@ def run_cell(cell: Cell, out: Path, running: list[subprocess.Popen[Any]]) -> str
         running.remove(process)
     if code:
         return f"{cell.name} ended with code {code}; see {log}"
-    result = {"configuration": cell.configuration, "variant": cell.variant, "seed": cell.seed}
-    with replacing(out / "results" / f"{cell.name}.json") as file:
-        file.write_text(json.dumps(result | read_run(run), indent=1) + "\n", encoding="utf-8")
+    write_result(cell, run, out / "results" / f"{cell.name}.json")
     return None
 
 
 def command_of(cell: Cell, run: Path) -> list[str]:
     """The command that begins or resumes a cell."""
-    command = [sys.executable, str(ROOT / "train.py")]
     if any(run.glob("model*")):
-        return [*command, "--resume", str(run.resolve())]
+        flags = ["--resume", str(run.resolve())]
+    else:
+        flags = [*flags_of(cell), "--out", str(run.resolve())]
+    return [sys.executable, str(ROOT / "train.py"), *flags]
+
+
+def flags_of(cell: Cell) -> list[str]:
+    """What ``train.py`` is given to run a cell, in any directory."""
     first = {"variant": cell.variant, "seed": cell.seed, "workers": 1}  # runs share the cores
+    flags = []
     for name, value in {**first, **cell.options}.items():
         values = value if isinstance(value, list) else [value]
-        command += [flag(name), *map(str, values)]
-    return [*command, "--out", str(run.resolve())]
+        flags += [flag(name), *map(str, values)]
+    return flags
 
 
-def read_run(run: Path) -> dict[str, Any]:
-    """What a run that has ended says of itself: configuration, evaluations and report."""
+def write_result(cell: Cell, run: Path, file: Path) -> None:
+    """Keep what a run that has ended says of itself, but for its paths; a line for each name."""
     config, report = (
         json.loads((run / name).read_text(encoding="utf-8"))
         for name in ("config.json", "report.json")
     )
     rows = evaluations_of(run / "evaluations.csv")
-    return {**config, **report, "evaluations": rows}
+    result = {
+        "configuration": cell.configuration,
+        "variant": cell.variant,
+        "seed": cell.seed,
+        **config,
+        **report,
+        "command": shlex.join(["python", "train.py", *flags_of(cell)]),
+        "resumed_by": len(config["resumed_by"]),
+        "seconds": float(rows[-1]["seconds"]),
+        "pairs": [{k: v for k, v in pair.items() if k != "agent"} for pair in report["pairs"]],
+        "evaluations": rows,
+    }
+    lines = (f" {json.dumps(name)}: {json.dumps(value)}" for name, value in result.items())
+    with replacing(file) as temporary:
+        temporary.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
-# --- Tables ------------------------------------------------------------------------------------
+# --- Tables and curves -------------------------------------------------------------------------
+
+
+def read_results(folder: Path) -> list[dict[str, Any]]:
+    """The results in a directory.
+
+    Raises:
+        ValueError: there are none.
+    """
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        raise ValueError(f"results is {folder}; allowed: a directory with results")
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+
+
+def draw_curves(results: Sequence[dict[str, Any]], variant: str, against: str, file: Path) -> None:
+    """Evaluations on a variant by steps of training, a line for each configuration."""
+    groups: dict[str, list[Any]] = {}
+    for result in results:
+        if result["variant"] == variant:
+            groups.setdefault(result["configuration"], []).append(result["evaluations"])
+    if not groups:
+        raise ValueError(f"variant is {variant}; allowed: one of the results")
+    compared_curves(groups, 2, against, file)
 
 
 def table_of(results: Sequence[dict[str, Any]]) -> str:
@@ -213,7 +268,7 @@ def table_of(results: Sequence[dict[str, Any]]) -> str:
         seeds = " + ".join(str(len(sample)) for sample in samples)
         lines.append(
             f"| {figure} | {variant} | {configuration} | {seeds} | {values.mean():.4f} "
-            f"| {interquartile_mean(*samples):.4f} | {low:.4f} to {high:.4f} |"
+            f"| {interquartile_means(values):.4f} | {low:.4f} to {high:.4f} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -249,48 +304,31 @@ def groups_of(
 
 def figures_of(result: dict[str, Any]) -> dict[str, float]:
     """The figures of the report of a run, by what they are."""
-    figures = {
-        f"share against {pair['against']}, {pair['num_players']} players, {mode_of(pair)}": pair[
-            "share"
-        ]
-        for pair in result["pairs"]
-    }
+    figures = {}
+    for pair in result["pairs"]:
+        against, players = pair["against"], pair["num_players"]
+        figures[f"share against {against}, {players} players, {pair['mode']}"] = pair["share"]
     for mode, value in result.get("exploitability", {}).items():
         figures[f"exploitability, {mode}"] = value
     return figures
 
 
-def mode_of(pair: dict[str, Any]) -> str:
-    """How the agent of a line of the report chooses."""
-    return "sampled" if pair["agent"].endswith(",sample") else "greedy"
-
-
-def interquartile_mean(*samples: npt.NDArray[np.float64]) -> float:
-    """The mean of the middle half of all values."""
+def interquartile_means(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The mean of the middle half of each row."""
     from scipy.stats import trim_mean  # comes with choix
 
-    return float(trim_mean(np.concatenate(samples), 0.25))
+    return np.asarray(trim_mean(values, 0.25, axis=-1))
 
 
 def interval_of(samples: Sequence[npt.NDArray[np.float64]]) -> tuple[float, float]:
     """The 95 % interval of the interquartile mean; of a single value, the value itself.
 
-    Each sample is resampled by itself, with a fixed seed.
+    Each sample is resampled by itself, with a fixed seed; the interval is of percentiles.
     """
-    from scipy.stats import bootstrap  # comes with choix
-
-    if all(len(set(sample.tolist())) == 1 for sample in samples):
-        value = interquartile_mean(*samples)
-        return value, value
     rng = np.random.default_rng(0)
-    low, high = bootstrap(
-        samples,
-        interquartile_mean,
-        n_resamples=RESAMPLES,
-        vectorized=False,
-        method="percentile",
-        random_state=rng,
-    ).confidence_interval
+    resampled = [rng.choice(sample, (RESAMPLES, len(sample))) for sample in samples]
+    means = interquartile_means(np.concatenate(resampled, axis=1))
+    low, high = np.percentile(means, [2.5, 97.5]).round(4) + 0.0  # no -0.0000
     return float(low), float(high)
 
 
@@ -304,11 +342,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.what == "run":
             return run_study(read_study(options.study), options.out, options.jobs)
-        files = sorted(options.results.glob("*.json"))
-        if not files:
-            raise ValueError(f"results is {options.results}; allowed: a directory with results")
-        print(table_of([json.loads(file.read_text(encoding="utf-8")) for file in files]), end="")
-    except (ValueError, KeyError, OSError) as error:
+        results = read_results(options.results)
+        if options.what == "table":
+            print(table_of(results), end="")
+        else:
+            checked_output(options.out, "--out", SUFFIXES)
+            draw_curves(results, options.variant, options.against, options.out)
+    except (ValueError, KeyError, OSError, ImportError) as error:
         parser.error(str(error))
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -328,7 +368,14 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("--out", type=Path, required=True, metavar="DIR")
     run.add_argument("--jobs", type=at_least(1), default=os.cpu_count(), help="runs at once")
     table = kinds.add_parser("table", help="print the results as a Markdown table")
-    table.add_argument("results", type=Path, metavar="DIR")
+    curves = kinds.add_parser("curves", help="draw a line for each configuration")
+    for kind in (table, curves):
+        kind.add_argument("results", type=Path, metavar="DIR")
+    curves.add_argument("--variant", required=True, choices=VARIANTS)
+    curves.add_argument(
+        "--against", default=BEST_RESPONSE, help="of the evaluations (the default: exploitability)"
+    )
+    curves.add_argument("--out", type=Path, required=True, metavar="FILE")
     return parser
 
 

@@ -2,6 +2,7 @@
 
 Example:
     python -m agents.arena.plots curves runs/seed0 runs/seed1 runs/seed2 --out curves.png
+    python -m agents.arena.plots compare runs/* --against reference --out compared.png
     python -m agents.arena.plots traps --agent heuristic --num-players 2 --out traps.svg
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -88,6 +90,46 @@ def learning_curves(runs: Sequence[Evaluations], file: Path) -> None:
         axes.set_ylabel("win share times players")
         axes.set_title(f"Learning by self-play (band: 95 % interval {band})")
         axes.figure.legend(loc="outside right center", frameon=False)
+        axes.grid(alpha=0.25)
+
+
+def compared_curves(
+    groups: Mapping[str, Sequence[Evaluations]], players: int, against: str, file: Path
+) -> None:
+    """The win share against one baseline by steps of training, a line for each configuration.
+
+    Args:
+        groups: evaluations of runs that differ in their seeds, by the name of their configuration.
+            The bands are those of `learning_curves`.
+        players: of the games.
+        against: the baseline; of "best response" the exploitability, by a logarithmic scale.
+        file: PNG or SVG.
+
+    Raises:
+        ValueError: a run has not played against it.
+    """
+    for name, runs in groups.items():
+        if not all((players, against) in _baselines([run]) for run in runs):
+            raise ValueError(f"{name} has a run without evaluations against {against}")
+    is_exploitability = against == BEST_RESPONSE
+    with figure(file) as axes:
+        for name, runs in groups.items():
+            steps, share, low, high = _curve(runs, players, against)
+            if is_exploitability:  # 1 - 2 share
+                share, low, high = (
+                    [max(1 - one, LEAST) for one in values] for values in (share, high, low)
+                )
+            seeds = f"{len(runs)} seed" + "s" * (len(runs) > 1)
+            (line,) = axes.plot(steps, share, label=f"{name} ({seeds})")
+            axes.fill_between(steps, low, high, alpha=0.25, color=line.get_color(), linewidth=0)
+        if is_exploitability:
+            axes.set_yscale("log")
+        else:
+            axes.axhline(1, color="grey", linewidth=1.2, label="1.0: an even share")
+        axes.set_xlabel("million decisions of the learner")
+        what = "exploitability" if is_exploitability else f"win share times players v. {against}"
+        axes.set_ylabel(f"{what} (band: 95 % interval)")
+        axes.legend(frameon=False)
         axes.grid(alpha=0.25)
 
 
@@ -193,6 +235,32 @@ def evaluations_of(file: Path) -> list[dict[str, str]]:
     return rows
 
 
+def alike(runs: Sequence[Path]) -> dict[str, list[Path]]:
+    """Run directories by the options in which they differ, such as "n_epochs 4", but for seeds.
+
+    Raises:
+        ValueError: one has no readable configuration.
+    """
+    options = [_options_of(run) for run in runs]
+    names = dict.fromkeys(name for one in options for name in one if name != "seed")
+    differ = [
+        name for name in names if any(one.get(name) != options[0].get(name) for one in options)
+    ]
+    groups: dict[str, list[Path]] = {}
+    for run, one in zip(runs, options, strict=True):
+        words = (f"{name} {one.get(name)}" for name in differ)
+        groups.setdefault(", ".join(words) or "all runs", []).append(run)
+    return groups
+
+
+def _options_of(run: Path) -> dict[str, Any]:
+    try:
+        options: dict[str, Any] = json.loads((run / "config.json").read_text("utf-8"))["options"]
+        return dict(options)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"run is {run}; allowed: a directory of train.py ({error})") from None
+
+
 def _baselines(runs: Sequence[Evaluations]) -> list[tuple[int, str]]:
     return sorted({(int(row["num_players"]), row["against"]) for run in runs for row in run})
 
@@ -230,7 +298,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         checked_output(options.out, "--out", SUFFIXES)
         if options.what == "curves":
+            _check_alike(options.runs)
             learning_curves([read_evaluations(run) for run in options.runs], options.out)
+        elif options.what == "compare":
+            groups = {
+                name: [read_evaluations(run) for run in runs]
+                for name, runs in alike(options.runs).items()
+            }
+            compared_curves(groups, options.num_players, options.against, options.out)
         else:
             shares = trap_shares(options.agent, options.num_players, options.seed)
             title = f"{options.num_players} players, all {options.agent}"
@@ -243,6 +318,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _check_alike(runs: Sequence[Path]) -> None:
+    """`ValueError` for runs that differ in more than their seeds: their mean would say nothing."""
+    if len(groups := alike(runs)) > 1:
+        raise ValueError(
+            f"runs differ: {'; '.join(groups)}; allowed with curves: different seeds of one "
+            "configuration. Use compare, which draws a line for each"
+        )
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The options of the command."""
     parser = Parser(
@@ -253,11 +337,17 @@ def build_parser() -> argparse.ArgumentParser:
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     curves = kinds.add_parser("curves", help="win share over the training of one run or several")
     curves.add_argument("runs", nargs="+", type=Path, metavar="RUN")
+    compare = kinds.add_parser("compare", help="runs of several configurations, a line for each")
+    compare.add_argument("runs", nargs="+", type=Path, metavar="RUN")
+    compare.add_argument(
+        "--against", default="reference", help=f"baseline of the evaluations, or {BEST_RESPONSE!r}"
+    )
+    compare.add_argument("--num-players", type=int, default=2, choices=range(2, 7))
     traps = kinds.add_parser("traps", help="probability of a trap by holes, over a game")
     traps.add_argument("--agent", default="heuristic", help=agents.names())
     traps.add_argument("--num-players", type=int, default=2, choices=range(2, 7))
     traps.add_argument("--seed", type=int, default=0)
-    for kind in (curves, traps):
+    for kind in (curves, compare, traps):
         kind.add_argument("--out", type=Path, required=True, metavar="FILE")
     return parser
 

@@ -141,7 +141,7 @@ def report(run: RunDirectory, config: Config, network: PolicyNetwork) -> None:
                     games=config.games_of_report,
                     seed=2,
                 )
-                pair = {"agent": f"{config.algo}:{run.path}{ending}", "against": name}
+                pair = {"agent": f"{config.algo}:{run.path}{ending}", "mode": mode, "against": name}
                 pairs.append({**pair, "num_players": players, **asdict(score)})
                 print(
                     f"{mode:<8}{players:>7}  {name:<20}{score.games:>8,}{1 / players:>7.3f}"

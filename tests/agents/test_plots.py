@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 
 import numpy as np
@@ -29,8 +30,9 @@ def evaluations(shares, players=2):
     ]
 
 
-def write_run(path, shares):
+def write_run(path, shares, **options):
     path.mkdir()
+    (path / "config.json").write_text(json.dumps({"options": options}))
     with open(path / "evaluations.csv", "w", newline="") as stream:
         writer = csv.DictWriter(stream, EVALUATION_FIELDS)
         writer.writeheader()
@@ -63,6 +65,44 @@ def test_curves_from_the_command(tmp_path, suffix):
     assert first.startswith({"png": b"\x89PNG", "svg": b"<?xml"}[suffix])
     assert plots.main(["curves", *runs, "--out", str(file)]) == 0
     assert file.read_bytes() == first
+
+
+def test_runs_are_grouped_by_the_options_in_which_they_differ(tmp_path):
+    runs = [
+        write_run(tmp_path / f"{epochs}-{seed}", [0.2, 0.5], n_epochs=epochs, gamma=1, seed=seed)
+        for seed in (0, 1)
+        for epochs in (2, 4)
+    ]
+    groups = plots.alike(runs)
+    assert groups == {"n_epochs 2": runs[::2], "n_epochs 4": runs[1::2]}
+    assert plots.alike(runs[::2]) == {"all runs": runs[::2]}
+
+
+def test_unlike_runs_are_compared_and_not_pooled(tmp_path, capsys):
+    runs = [str(write_run(tmp_path / f"{n}", [0.2, 0.5], n_epochs=n, seed=0)) for n in (2, 4)]
+    file = tmp_path / "x.svg"
+    with pytest.raises(SystemExit, match="2"):
+        plots.main(["curves", *runs, "--out", str(file)])
+    assert "runs differ: n_epochs 2; n_epochs 4; allowed with curves" in capsys.readouterr().err
+    assert not file.exists()
+    assert plots.main(["compare", *runs, "--out", str(file)]) == 0
+    text = file.read_text()
+    assert text.count("<!-- n_epochs 2 (1 seed) -->") == 1
+    assert text.count("<!-- n_epochs 4 (1 seed) -->") == 1
+    with pytest.raises(SystemExit, match="2"):
+        plots.main(["compare", *runs, "--against", "nobody", "--out", str(file)])
+    assert "n_epochs 2 has a run without evaluations against nobody" in capsys.readouterr().err
+
+
+def test_exploitability_is_compared_by_its_own_figures(tmp_path):
+    """By 0.25 and 0.45 of the best responses' games: exploitability of 0.5 and 0.1."""
+    rows = [row | {"against": plots.BEST_RESPONSE} for row in evaluations([0.25, 0.45])]
+    groups = {"ppo": [rows, rows], "mmd": [rows]}
+    plots.compared_curves(groups, 2, plots.BEST_RESPONSE, tmp_path / "x.svg")
+    text = (tmp_path / "x.svg").read_text()
+    assert "<!-- exploitability (band: 95 % interval) -->" in text
+    assert "<!-- ppo (2 seeds) -->" in text
+    assert "<!-- an even share" not in text
 
 
 def test_trap_shares_are_those_of_the_deck():

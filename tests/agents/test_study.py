@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
 import study
 
+from agents.training import command
+from agents.training.options import OPTIONS, Config, new_config
 from alles_kaese_env.variant import VARIANTS
+
+ROOT = Path(__file__).parents[2]
+RESULTS = sorted((ROOT / "benchmarks/results").iterdir())
 
 STUDY = {
     "name": "tiny",
@@ -34,7 +41,7 @@ def write(folder, **changes):
 
 def result(name, variant, seed, share, **options):
     """A result whose only figure is the share."""
-    pair = {"agent": "ppo:x", "against": "random", "num_players": 2, "share": share}
+    pair = {"mode": "greedy", "against": "random", "num_players": 2, "share": share}
     made = {"options": {"seed": seed, **options}, "commit": "0"}
     return {"configuration": name, "variant": variant, "seed": seed, "pairs": [pair], **made}
 
@@ -52,6 +59,8 @@ def test_cells_are_all_combinations_seed_by_seed(tmp_path):
     [
         ({"seeds": []}, "seeds of .* is \\[\\]; allowed: a list"),
         ({"seeds": 3}, "seeds of .* is 3; allowed: a list"),
+        ({"seeds": [1, "2"]}, "seeds of .* has '2'; allowed: whole numbers"),
+        ({"configurations": {"ppo": 3}}, "configuration ppo of .* is 3; allowed: an object"),
         ({"variants": ["fool"]}, f"variant of .* is 'fool'; allowed: {', '.join(VARIANTS)}"),
         ({"options": {"steps": 3}}, "options of .* has 'steps'; allowed: address, algo, "),
         ({"options": {"seed": 3}}, "options of .* has 'seed'; allowed: address, algo, "),
@@ -76,7 +85,10 @@ def test_each_cell_is_run_once_and_its_result_says_what_made_it(tmp_path, capfd)
     assert data["options"]["n_epochs"] == 1
     assert data["options"]["seed"] == data["seed"] == 3
     assert data["exploitability"].keys() == {"greedy", "sampled"}
-    assert data.keys() >= {"version", "commit", "libraries", "command", "processor", "evaluations"}
+    assert data.keys() >= {"version", "commit", "libraries", "processor", "evaluations"}
+    assert data["command"].startswith("python train.py --variant 477 --seed 3 --workers 1 ")
+    assert data["seconds"] > 0
+    assert str(tmp_path) not in files[0].read_text()
     assert "2 of 2 runs have a result" in capfd.readouterr().out
 
     kept = files[1].stat().st_mtime_ns
@@ -93,6 +105,10 @@ def test_each_cell_is_run_once_and_its_result_says_what_made_it(tmp_path, capfd)
         f"| exploitability, sampled | 477 | one epoch | 1 | {data['exploitability']['sampled']:.4f}"
         in table
     )
+    curves = tmp_path / "curves.svg"
+    arguments = ["curves", str(out / "results"), "--variant", "477", "--out", str(curves)]
+    assert study.main(arguments) == 0
+    assert "<!-- one epoch (1 seed) -->" in curves.read_text()
 
 
 def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path, capsys):
@@ -152,3 +168,51 @@ def test_results_of_unlike_runs_are_not_pooled():
     results = [result("ppo", "full", 0, 0.5), result("ppo", "full", 1, 0.5, n_epochs=1)]
     with pytest.raises(ValueError, match="results of ppo on full differ in their options or"):
         study.table_of(results)
+
+
+# --- The results that come with the project ----------------------------------------------------
+
+
+def arguments_of(result):
+    """What ``train.py`` is given by the command of a result."""
+    python, program, *arguments = shlex.split(result["command"])
+    assert (python, program) == ("python", "train.py")
+    return arguments
+
+
+@pytest.mark.parametrize("folder", RESULTS, ids=lambda folder: folder.name)
+def test_the_command_of_a_result_is_that_of_its_options(folder):
+    parser = command.build_parser()
+    for result in study.read_results(folder):
+        options = vars(parser.parse_args(arguments_of(result)))
+        given = {name: options[name] for name in OPTIONS if options[name] is not None}
+        variant = study.VARIANTS[options["variant"]]
+        made = Config.from_json(result["options"])
+        assert new_config({**given, "variant": variant}) == made
+        assert (options["variant"], made.seed) == (result["variant"], result["seed"])
+
+
+def test_the_page_has_the_lines_of_the_results_and_no_others():
+    page = (ROOT / "docs/benchmark.md").read_text(encoding="utf-8").splitlines()
+    shown = {line for line in page if line.startswith(("| exploitability,", "| share "))}
+    tables = [study.table_of(study.read_results(folder)).splitlines() for folder in RESULTS]
+    assert shown <= {line for table in tables for line in table}
+    wanted = {line for table in tables for line in table if "exploitability, sampled" in line}
+    assert {line for line in wanted if "| all |" not in line} <= shown
+
+
+@pytest.mark.long
+def test_a_result_is_found_again(tmp_path):
+    """The first of the smallest study, held against all of its seeds."""
+    results = study.read_results(ROOT / "benchmarks/results/smallest")
+    results = [result for result in results if result["configuration"] == "ppo"]
+    assert [result["seed"] for result in results] == [0, 1, 2, 3, 4]
+    run = tmp_path / "run"
+    assert command.main([*arguments_of(results[0]), "--out", str(run)]) == 0
+    report = json.loads((run / "report.json").read_text(encoding="utf-8"))
+    for mode, value in report["exploitability"].items():
+        before = [result["exploitability"][mode] for result in results]
+        assert min(before) - 0.0005 <= value <= max(before) + 0.0005
+    shares = {(pair["mode"], pair["against"]): pair["share"] for pair in report["pairs"]}
+    for pair in results[0]["pairs"]:
+        assert shares[pair["mode"], pair["against"]] == pytest.approx(pair["share"], abs=0.05)
