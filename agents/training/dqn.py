@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import stable_baselines3
 import torch
 from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.dqn import dqn
 from stable_baselines3.dqn.policies import DQNPolicy
 from torch import nn
 
@@ -118,8 +118,8 @@ class EpsilonGreedy:
         return np.where(rng.random(len(masks)) < self.epsilon, drawn, actions)
 
 
-class DQN(stable_baselines3.DQN):
-    """`stable_baselines3.DQN` with masks and double Q-learning, for `QPolicy`."""
+class DQN(dqn.DQN):
+    """DQN of stable-baselines3 with masks and double Q-learning, for `QPolicy`."""
 
     env: Any
     replay_buffer: MaskedReplayBuffer

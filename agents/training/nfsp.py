@@ -99,7 +99,7 @@ class NFSP(DQN):
     Args:
         eta: probability that a seat plays the best response in a game.
         reservoir_size: decisions that the average policy learns from.
-        options: of `stable_baselines3.DQN`.
+        options: of DQN of stable-baselines3.
 
     Attributes:
         average: the network of the average policy.

@@ -50,9 +50,11 @@ def train(run: RunDirectory, config: Config, is_resumed: bool = False) -> int:
         model.set_logger(make_logger(run))
         try:
             with others(model, config, run.pool) as together:
-                kind = SelfPlayOfDQN if config.algo in OFF_POLICY else SelfPlay
-                self_play = kind(config.opponents, games, run.pool, config.seed)
-                learn_on(model, config, [self_play, *together, Monitor(training)])
+                learn_on(
+                    model,
+                    config,
+                    [self_play(config, games, run.pool), *together, Monitor(training)],
+                )
         except KeyboardInterrupt:
             model.num_timesteps = training.learned  # what was played since is played again
             raise
@@ -67,6 +69,12 @@ def train(run: RunDirectory, config: Config, is_resumed: bool = False) -> int:
         load=partial(load, model, seed=config.seed),
     )
     return Training(run, config, learner, is_resumed).train(learn)
+
+
+def self_play(config: Config, games: JoinedVecEnv, pool: Path) -> SelfPlay:
+    """What keeps the opponents up to date."""
+    kind = SelfPlayOfDQN if config.algo in OFF_POLICY else SelfPlay
+    return kind(config.opponents, games, pool, config.seed)
 
 
 @contextmanager

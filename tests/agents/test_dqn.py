@@ -304,9 +304,9 @@ def test_defaults_are_those_of_the_algorithm():
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(("algo", "most"), [("dqn", 0.02), ("nfsp", 0.003)])
+@pytest.mark.parametrize(("algo", "most"), [("dqn", 0.0005), ("nfsp", 0.002)])
 def test_it_goes_to_equilibrium(tmp_path, algo, most, seed):
-    """Of a game of 477 states, where untrained play has 0.026."""
+    """Of a game of 477 states, which has a pure one; uniform play has 0.026."""
     run, variant = tmp_path / "run", Variant.named("477")
     options = ["--variant", "477", "--num-envs", "256", *GAMES, "--seed", str(seed)]
     options += ["--algo", algo, "--total-steps", "400000", "--out", str(run)]

@@ -686,7 +686,7 @@ BAD_OPTIONS = {
     "device": (["--device", "nonsense"], "--device is 'nonsense'; allowed: cpu, cuda"),
     "device meta": (["--device", "meta"], "--device is 'meta'"),
     "device hpu": (["--device", "hpu"], "--device is 'hpu'"),
-    "algorithm": (["--algo", "dqn"], "--algo"),
+    "algorithm": (["--algo", "sarsa"], "--algo"),
     "one decision": (["--n-steps", "1", "--num-envs", "1"], "one decision an update"),
     "a minibatch of one": (
         ["--n-steps", "13", "--num-envs", "5", "--batch-size", "64"],
