@@ -6,6 +6,7 @@ Agents see observations and masks, never a game. Name them with `make`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from agents.heuristics.greedy import GreedyAgent
 from agents.heuristics.heuristic import HeuristicAgent
@@ -17,11 +18,13 @@ from alles_kaese_env.variant import Variant
 __all__ = ["Agent", "RandomAgent", "ReferenceAgent", "make"]
 
 
-def _make_ppo(argument: str, variant: Variant | None) -> Agent:
+def _make_trained(argument: str, variant: Variant | None, has_own: bool = False) -> Agent:
     from agents.ppo.agent import PRETRAINED, PPOAgent
 
     named = argument.removesuffix(",any-rules")
     run = named.removesuffix(",sample")
+    if not run and not has_own:
+        raise ValueError("agent has no run directory; allowed: such as nfsp:RUN")
     rules = (variant or Variant()) if named == argument else None
     return PPOAgent.load(run or PRETRAINED, is_greedy=run == named, variant=rules)
 
@@ -32,15 +35,18 @@ def _make_search(budget: str, variant: Variant | None) -> Agent:
     return SearchAgent.from_budget(budget, variant)
 
 
+TRAINED = ("ppo", "mmd", "dqn", "nfsp")  # algorithms of train.py
 AGENTS: dict[str, Callable[[str, Variant | None], Agent]] = {
     "random": lambda _, variant: RandomAgent(),
     "greedy": lambda _, variant: GreedyAgent(variant),
     "reference": lambda _, variant: ReferenceAgent(variant),
     "heuristic": lambda _, variant: HeuristicAgent(variant=variant),
     "search": _make_search,
-    "ppo": _make_ppo,
+    **dict.fromkeys(TRAINED, _make_trained),
+    "ppo": partial(_make_trained, has_own=True),
 }
-ARGUMENTS = {"search": ":BUDGET", "ppo": "[:RUN[,sample][,any-rules]]"}
+ARGUMENTS = {"search": ":BUDGET", **dict.fromkeys(TRAINED, ":RUN")}
+ARGUMENTS["ppo"] = "[:RUN[,sample][,any-rules]]"
 
 
 def names() -> str:
@@ -51,16 +57,17 @@ def names() -> str:
 
 
 def make(name: str, variant: Variant | None = None) -> Agent:
-    """An agent by its name, such as "reference", "search:400" or "ppo:RUN".
+    """An agent by its name, such as "reference", "search:400" or "nfsp:RUN".
 
     Args:
         name: the name, for some agents followed by a colon and an argument: for ``search`` its
-            budget: 400 for so many play-outs an action, 100ms for so long a decision; for ``ppo``
-            a run directory of ``train.py`` or a weights file in it, or nothing for the network
-            that comes with the project (``agents/pretrained``); it plays the likeliest action,
-            or, after ",sample", draws one by its probability. It plays the rules that it was
-            trained by, or, after ",any-rules", others too. Any other name is the import path of an
-            agent, see `alles_kaese_env.agent.import_agent`.
+            budget: 400 for so many play-outs an action, 100ms for so long a decision; for an
+            algorithm of ``train.py`` a run directory or a weights file in it; for ``ppo`` also
+            nothing, for the network that comes with the project (``agents/pretrained``). It plays
+            the likeliest action, or, after ",sample", draws one by its probability (not with
+            ``dqn``). It plays the rules that it was trained by, or, after ",any-rules", others
+            too. Any other name is the import path of an agent, see
+            `alles_kaese_env.agent.import_agent`.
         variant: the rules of the games to play, which observations do not tell in full; None
             stands for the default rules with any number of players.
 

@@ -1,7 +1,8 @@
-"""How many steps a second a PPO run makes, by its workers, and where its time goes.
+"""How many steps a second a training run makes, by its workers, and where its time goes.
 
 Example:
     python benchmarks/training.py --workers 1 2 4 8 16 --busy 0 1 --json out.json
+    python benchmarks/training.py --algo ppo mmd dqn nfsp --workers 1 --busy 0 --no-default-sb3
 
 Each line is a run of ``train.py``'s learner without its evaluations, after a first rollout and
 update that are not counted; the shares are of the time of the first worker, and its update holds
@@ -36,9 +37,10 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from agents.training.options import Config
+from agents.training import sb3
+from agents.training.options import Config, new_config
 from agents.training.sb3 import new_model, others, use_threads
-from agents.training.self_play import SelfPlay, games_of
+from agents.training.self_play import games_of
 from alles_kaese_env.command_line import Parser
 
 PARTS = ("environment", "opponents", "policy forward", "update")
@@ -109,7 +111,7 @@ class Begin(BaseCallback):
 
 
 def measure(
-    model: MaskablePPO, venv: Any, total_steps: int, callbacks: list[BaseCallback]
+    model: Any, venv: Any, total_steps: int, callbacks: list[BaseCallback]
 ) -> tuple[int, float, dict[str, float]]:
     """Learn so many steps; those after the first rollout and update, steps a second, shares."""
     watch = Stopwatch()
@@ -121,7 +123,10 @@ def measure(
         for games in getattr(venv, "batches", []):
             watch.watch("opponents", games, "_choose")
         watch.watch("policy forward", model.policy, "forward")
-        watch.watch("policy forward", model.policy, "predict_values")
+        if hasattr(model.policy, "predict_values"):
+            watch.watch("policy forward", model.policy, "predict_values")
+        if hasattr(model, "_choose"):  # DQN and NFSP play in NumPy
+            watch.watch("policy forward", model, "_choose")
         watch.watch("update", model, "train")
         began.extend([model.num_timesteps, time.perf_counter()])
 
@@ -141,9 +146,9 @@ def self_play(config: Config, steps: int, busy: int = 0) -> Run:
     venv = games_of(config.of_worker(0))
     model = new_model(config, venv)
     with tempfile.TemporaryDirectory() as pool, others(model, config, Path(pool)) as together:
-        callbacks = [SelfPlay(config.opponents, venv, Path(pool), config.seed), *together]
+        callbacks = [sb3.self_play(config, venv, Path(pool)), *together]
         figures = measure(model, venv, config.total_steps, callbacks)
-    name = f"train.py, {config.opponents}"
+    name = f"train.py, {config.algo}, {config.opponents}"
     workers = config.number_of_workers
     return Run(name, config.num_envs, workers, config.threads, busy, *figures)
 
@@ -191,11 +196,12 @@ def main() -> int:
     )
     default = Config()
     add = parser.add_argument
+    add("--algo", nargs="+", default=[default.algo])
     add("--workers", nargs="+", type=int, default=[1, 2])
     add("--busy", nargs="+", type=int, default=[0, 1], help="busy processes beside it (0 1)")
     add("--threads", nargs="+", type=int, default=[1], help="of each worker (1)")
     add("--num-envs", nargs="+", type=int, default=[default.num_envs])
-    add("--opponents", nargs="+", default=["pool"])
+    add("--opponents", nargs="+", default=[None], help="by default those of the algorithm")
     add("--num-players", type=int, default=2, choices=range(2, 7))
     add("--steps", type=int, default=200_000, help="of each run (200,000)")
     add("--repeats", type=int, default=3)
@@ -206,18 +212,20 @@ def main() -> int:
     if min(*positive, options.steps, options.repeats, *[busy + 1 for busy in options.busy]) < 1:
         parser.error("--busy: allowed are numbers from 0 on; of the other options positive ones")
     runs: list[Run] = []
-    kinds = list(product(options.opponents, options.num_envs, options.threads, options.workers))
+    kinds = list(
+        product(options.algo, options.opponents, options.num_envs, options.threads, options.workers)
+    )
     for _, busy in product(range(options.repeats), options.busy):
         with neighbours(busy):
-            for opponents, num_envs, threads, workers in kinds:
-                config = replace(
-                    default,
-                    num_players=(options.num_players,),
-                    opponents=opponents,
-                    num_envs=num_envs,
-                    threads=threads,
-                    workers=workers,
-                )
+            for algo, opponents, num_envs, threads, workers in kinds:
+                given = {
+                    "algo": algo,
+                    "num_players": (options.num_players,),
+                    "num_envs": num_envs,
+                    "threads": threads,
+                    "workers": workers,
+                }
+                config = new_config(given | ({"opponents": opponents} if opponents else {}))
                 runs.append(self_play(config, options.steps, busy))
                 print_run(runs[-1])
             if options.default_sb3 and not busy:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.arena.matches import Score, ratings
-from agents.training.options import OPTIONS, Config, as_text, flag
+from agents.training.options import DEFAULTS, OPTIONS, Config, as_text, flag
 from alles_kaese_env import OBSERVATION, RULES_VERSION, STATE, AllesKaeseEnv
 from alles_kaese_env.actions import describe_action, encode_action
 from alles_kaese_env.command_line import Parser
@@ -378,9 +378,13 @@ def options_page() -> str:
         allowed = ", ".join(f"`{choice}`" for choice in about.choices)
         if not isinstance(default, str):
             allowed = f"{about.low:,} to {about.high:,}"
-        only = f"with `--engine {about.engine}`: " if about.engine else ""
         resume = "; may change with `--resume`" if about.can_change else ""
-        rows.append([flags, f"`{as_text(default)}`", allowed, f"{only}{about.meaning}{resume}"])
+        meaning = f"{about.scope('`')}{about.meaning}{resume}"
+        rows.append([flags, f"`{as_text(default)}`", allowed, meaning])
+    algorithms = [
+        [f"`{algo}`", ", ".join(f"`{flag(name)} {value}`" for name, value in defaults.items())]
+        for algo, defaults in DEFAULTS.items()
+    ]
     return f"""# Training options
 
 The options of `python train.py`. In addition, `--out DIRECTORY` names the directory of a new run
@@ -390,6 +394,10 @@ The options of `python train.py`. In addition, `--out DIRECTORY` names the direc
 `python docs/generate.py` writes this page.
 
 {table(["option", "default", "allowed", "meaning"], rows)}
+
+Algorithms whose defaults are others:
+
+{table(["`--algo`", "defaults"], algorithms)}
 """
 
 

@@ -257,6 +257,8 @@ class PPOAgent:
         for name, version in versions().items():
             if metadata.get(name) != version:
                 raise ValueError(f"{file} has {name} {metadata.get(name)}; allowed: {version}")
+        if not is_greedy and metadata.get("options", {}).get("algo") == "dqn":
+            raise ValueError(f'{file} has Q-values; allowed: a name without ",sample"')
         if variant is not None:
             check_rules(file, metadata, variant)
         return cls(PolicyNetwork(weights), is_greedy, metadata)
@@ -283,8 +285,8 @@ def check_rules(file: Path, metadata: Mapping[str, Any], variant: Variant) -> No
             ", ".join(f"{name} {rules.get(name)}" for name in other) for rules in (trained, asked)
         )
         raise ValueError(
-            f"{file} was trained with {was}; allowed: these rules, or ppo:{file},any-rules to play "
-            f"with {now}"
+            f"{file} was trained with {was}; allowed: these rules, or a name that ends in "
+            f'",any-rules" to play with {now}'
         )
 
 

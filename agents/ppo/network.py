@@ -8,6 +8,7 @@ action probabilities. How much that is worth stands in ``docs/training.md``.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import torch
 from sb3_contrib.common.maskable.distributions import MaskableDistribution
@@ -82,6 +83,12 @@ class SlotPolicy(MaskableActorCriticPolicy):
 
 
 NETWORKS = {"slots": SlotPolicy, "mlp": MaskableActorCriticPolicy}
+
+
+def logits_of(policy: Any, observations: torch.Tensor) -> torch.Tensor:
+    """Unmasked logits (B, 18) of a policy of `NETWORKS` for observations (B, 253)."""
+    outputs = policy.action_net(policy.mlp_extractor.forward_actor(observations))
+    return flat_logits(outputs) if outputs.ndim == 3 else outputs
 
 
 def network_of(policy: nn.Module) -> PolicyNetwork:

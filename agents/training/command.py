@@ -45,7 +45,6 @@ def build_parser() -> argparse.ArgumentParser:
     for name, about in OPTIONS.items():
         default = getattr(Config, name)
         is_list = isinstance(default, tuple)
-        only = f"with --engine {about.engine}: " if about.engine else ""
         parser.add_argument(
             *[flag(name), *([about.alias] if about.alias else [])],
             dest=name,
@@ -53,7 +52,7 @@ def build_parser() -> argparse.ArgumentParser:
             nargs="+" if is_list else None,
             choices=about.choices or None,
             metavar=None if about.choices else "X",
-            help=f"{only}{about.meaning} ({as_text(default)})".replace("%", "%%"),
+            help=f"{about.scope()}{about.meaning} ({as_text(default)})".replace("%", "%%"),
         )
     add_variant(parser, has_players=False)
     parser.add_argument("--resume", type=Path, metavar="RUN", help="continue the run in RUN")

@@ -66,13 +66,14 @@ class Evaluator:
         }
 
     def exploit(self, network: PolicyNetwork, steps: int) -> dict[str, float]:
-        """Let best responses play against the sampled policy after so many steps, once.
+        """Let best responses play against the policy after so many steps, once.
 
-        Against them its win share, as the mean of both seats, is exactly (1 - exploitability) / 2.
+        The policy is sampled if it has probabilities. Against them its win share, as the mean of
+        both seats, is exactly (1 - exploitability) / 2.
         """
         if self._has_measured(steps, BEST_RESPONSE):
             return {}
-        agent = PPOAgent(network, is_greedy=False)
+        agent = PPOAgent(network, is_greedy=self._config.is_greedy_only)
         self._exploitability = exploitability(agent, self._config.rules(2)).value
         share = f"{(1 - self._exploitability) / 2:.5f}"
         measured = f"{self._exploitability:.5f}"
@@ -97,8 +98,9 @@ class Evaluator:
             for (players, name), score in self._latest.items()
             if players == first
         )
-        exploited = self._exploitability
-        return ", ".join([*shares, *([f"exploitability {exploited:.4f}"] if exploited else [])])
+        if self._exploitability is None:
+            return ", ".join(shares)
+        return ", ".join([*shares, f"exploitability {self._exploitability:.4f}"])
 
 
 def strengths(rows: Sequence[dict[str, str]]) -> dict[int, float]:
@@ -127,6 +129,8 @@ def report(run: RunDirectory, config: Config, network: PolicyNetwork) -> None:
     pairs: list[dict[str, Any]] = []
     exploited: dict[str, float] = {}
     for ending, is_greedy in MODES.items():
+        if config.is_greedy_only and not is_greedy:
+            continue
         agent, mode = PPOAgent(network, is_greedy), "greedy" if is_greedy else "sampled"
         for players in config.num_players:
             for name in dict.fromkeys([*BASELINES, *fixed]):
@@ -137,7 +141,7 @@ def report(run: RunDirectory, config: Config, network: PolicyNetwork) -> None:
                     games=config.games_of_report,
                     seed=2,
                 )
-                pair = {"agent": f"ppo:{run.path}{ending}", "mode": mode, "against": name}
+                pair = {"agent": f"{config.algo}:{run.path}{ending}", "mode": mode, "against": name}
                 pairs.append({**pair, "num_players": players, **asdict(score)})
                 print(
                     f"{mode:<8}{players:>7}  {name:<20}{score.games:>8,}{1 / players:>7.3f}"

@@ -18,7 +18,13 @@ from alles_kaese_env.command_line import usable_cores
 from alles_kaese_env.single_seat import REWARDS
 from alles_kaese_env.variant import Variant
 
-MMD_DEFAULTS = {"opponents": "self", "ent_coef": 0.05}
+ON_POLICY = ("ppo", "mmd")
+OFF_POLICY = ("dqn", "nfsp")  # algorithms that learn from a replay buffer
+DEFAULTS: dict[str, dict[str, Any]] = {  # of algorithms, where they differ from those of `Config`
+    "mmd": {"opponents": "self", "ent_coef": 0.05},
+    "dqn": {"opponents": "self", "n_steps": 8, "batch_size": 512},
+    "nfsp": {"opponents": "self", "n_steps": 2, "batch_size": 512, "target_every": 4096},
+}
 MOST_CARDS = 12  # of the largest variant that was solved
 
 # From here on another worker pays, see docs/performance.md.
@@ -44,6 +50,7 @@ class Option:
         choices: allowed words; any if empty.
         can_change: it may be given together with ``--resume``.
         engine: the only training backend that has it; None for all.
+        algos: the only algorithms that have it; all if empty.
         alias: another flag for it.
     """
 
@@ -53,7 +60,14 @@ class Option:
     choices: tuple[str, ...] = ()
     can_change: bool = False
     engine: str | None = None
+    algos: tuple[str, ...] = ()
     alias: str | None = None
+
+    def scope(self, quote: str = "") -> str:
+        """With what the option goes, in words that stand before its meaning."""
+        only = f"--engine {self.engine}" if self.engine else ""
+        only = f"--algo {' or '.join(self.algos)}" if self.algos else only
+        return f"with {quote}{only}{quote}: " if only else ""
 
 
 def option(default: Any, meaning: str, **details: Any) -> Any:
@@ -67,8 +81,9 @@ class Config:
 
     algo: str = option(
         "ppo",
-        "learning algorithm: ppo (MaskablePPO of sb3-contrib) or mmd (magnetic mirror descent)",
-        choices=("ppo", "mmd"),
+        "learning algorithm: ppo (MaskablePPO of sb3-contrib), mmd (magnetic mirror descent), "
+        "dqn (masked double DQN) or nfsp (neural fictitious self-play)",
+        choices=("ppo", "mmd", *OFF_POLICY),
     )
     num_players: tuple[int, ...] = option(
         (2,), "one number of players or several, which share the games evenly", low=2, high=6
@@ -96,16 +111,44 @@ class Config:
     threads: int = option(1, "threads of torch in each worker", low=1, high=1024, can_change=True)
     n_steps: int = option(32, "decisions in each game between two updates", low=1, high=2**20)
     batch_size: int = option(2048, "decisions in a minibatch", low=2, high=2**30)
-    n_epochs: int = option(4, "passes over the data in an update", low=1, high=1000)
+    n_epochs: int = option(
+        4,
+        "passes over the data in an update; of dqn and nfsp how often a decision is replayed",
+        low=1,
+        high=1000,
+    )
     learning_rate: float = option(1e-3, "initial learning rate, annealed linearly to 0")
     ent_coef: float = option(
-        0.01, "weight of the entropy bonus; of mmd it is 0.05 and goes linearly to 0"
+        0.01, "weight of the entropy bonus; with mmd it goes linearly to 0", algos=ON_POLICY
     )
     kl_coef: float = option(
-        0.05, "of mmd: weight of the divergence from the policy that played", high=10
+        0.05, "weight of the divergence from the policy that played", high=10, algos=("mmd",)
     )
-    gae_lambda: float = option(0.9, "lambda of generalised advantage estimation")
-    clip_range: float = option(0.2, "clipping range of the probability ratio")
+    gae_lambda: float = option(0.9, "lambda of generalised advantage estimation", algos=ON_POLICY)
+    clip_range: float = option(0.2, "clipping range of the probability ratio", algos=ON_POLICY)
+    buffer_size: int = option(
+        200_000, "decisions in the replay buffer, 1 kB each", low=2, high=2**30, algos=OFF_POLICY
+    )
+    target_every: int = option(
+        65_536,
+        "decisions between two renewals of the target network",
+        low=1,
+        high=10**12,
+        algos=OFF_POLICY,
+    )
+    epsilon: float = option(
+        0.1, "initial probability of a random action, which goes linearly to 0", algos=OFF_POLICY
+    )
+    eta: float = option(
+        0.3, "probability that a seat plays the best response in a game", algos=("nfsp",)
+    )
+    reservoir_size: int = option(
+        500_000,
+        "best responses that the average policy learns from, half a kB each",
+        low=1,
+        high=2**30,
+        algos=("nfsp",),
+    )
     network: str = option(
         "slots",
         "slots (the same weights for every slot of the row) or mlp (two plain networks)",
@@ -178,10 +221,17 @@ class Config:
         return self.rules(self.num_players[0]) if len(self.num_players) == 1 else None
 
     @property
+    def is_greedy_only(self) -> bool:
+        """Whether the policy is one of Q-values, which are no logits of probabilities."""
+        return self.algo == "dqn"
+
+    @property
     def number_of_workers(self) -> int:
         """Processes that learn as one."""
         if self.workers:
             return self.workers
+        if self.algo in OFF_POLICY:
+            return 1
         if self.engine != "sb3" or self.device != "cpu" or self.total_steps < STEPS_THAT_PAY:
             return 1
         pays = min(self.num_envs // GAMES_THAT_PAY, self.batch_size // BATCH_THAT_PAYS)
@@ -232,8 +282,7 @@ def new_config(given: dict[str, Any]) -> Config:
         RunError: an option is not what is allowed.
     """
     defaults: dict[str, Any] = {"opponents": "self"} if given.get("engine") == "rllib" else {}
-    if given.get("algo") == "mmd":
-        defaults = MMD_DEFAULTS
+    defaults |= DEFAULTS.get(given.get("algo", ""), {})
     config = replace(Config(), **{**defaults, **given})
     check(config, given)
     return config
@@ -272,12 +321,14 @@ def check(config: Config, given: dict[str, Any]) -> None:
         _check_value(flag(name), getattr(config, name), about)
         if name in given and about.engine not in (None, config.engine):
             raise RunError(f"{flag(name)} goes with --engine {about.engine} only")
-    if "kl_coef" in given and config.algo != "mmd":
-        raise RunError("--kl-coef goes with --algo mmd only")
+        if name in given and about.algos and config.algo not in about.algos:
+            raise RunError(f"{flag(name)} goes with --algo {' or '.join(about.algos)} only")
     _check_games(config)
     _check_workers(config)
     if config.engine == "rllib":
         _check_rllib(config)
+    if config.algo in OFF_POLICY:
+        _check_off_policy(config)
     if config.opponents not in ("self", "pool"):
         try:
             agents.make(config.opponents, config.rules_of_agents)
@@ -351,6 +402,20 @@ def _check_workers(config: Config) -> None:
         )
     if config.workers > 1 and config.device != "cpu":
         raise RunError(f"--workers is {config.workers}; allowed with --device {config.device}: 1")
+
+
+def _check_off_policy(config: Config) -> None:
+    """What algorithms with a replay buffer do not have."""
+    only = f"allowed with --algo {config.algo}"
+    if config.opponents == "pool":
+        raise RunError(f"--opponents is pool; {only}: self, or an agent")
+    if config.workers > 1:
+        raise RunError(f"--workers is {config.workers}; {only}: 1")
+    if config.buffer_size < 2 * config.num_envs:
+        raise RunError(
+            f"--buffer-size is {config.buffer_size}; allowed: at least two decisions for each of "
+            f"--num-envs, {2 * config.num_envs}"
+        )
 
 
 def _check_rllib(config: Config) -> None:

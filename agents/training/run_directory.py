@@ -135,13 +135,16 @@ class RunDirectory:
     @property
     def resume_command(self) -> str:
         """The command that goes on with the run."""
-        algo = self._read_config()["options"].get("algo", Config.algo)
-        return self._command(f"python train.py --algo {algo} --resume {{}}")
+        return self._command(f"python train.py --algo {self._algo} --resume {{}}")
 
     @property
     def arena_command(self) -> str:
         """The command that plays its policy against the reference."""
-        return self._command("python -m agents.arena {} reference", "ppo:")
+        return self._command("python -m agents.arena {} reference", f"{self._algo}:")
+
+    @property
+    def _algo(self) -> str:
+        return str(self._read_config()["options"].get("algo", Config.algo))
 
     def _command(self, words: str, prefix: str = "") -> str:
         """A command about the run, to be given here; what it starts lies in the clone."""

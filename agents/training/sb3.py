@@ -1,4 +1,4 @@
-"""PPO and MMD on sb3-contrib, by self-play on this machine: ``--engine sb3``, the default."""
+"""Self-play on this machine with stable-baselines3: ``--engine sb3``, the default."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorboard  # noqa: F401 - missed here, and not when a run directory is made already
 import torch
@@ -19,9 +19,12 @@ from stable_baselines3.common.logger import Logger, make_output_format
 from stable_baselines3.common.utils import LinearSchedule
 from threadpoolctl import threadpool_limits
 
+from agents.ppo.agent import PolicyNetwork
 from agents.ppo.network import NETWORKS, network_of
+from agents.training.dqn import DQN, MaskedReplayBuffer, QPolicy, SelfPlayOfDQN
 from agents.training.mmd import MMD
-from agents.training.options import Config
+from agents.training.nfsp import NFSP
+from agents.training.options import OFF_POLICY, Config
 from agents.training.run_directory import RunDirectory
 from agents.training.self_play import SelfPlay, games_of
 from agents.training.training import Learner, Training
@@ -29,6 +32,7 @@ from agents.training.workers import Exchange, LearnTogether, workers
 from alles_kaese_env.envs.sb3 import JoinedVecEnv
 from alles_kaese_env.seeding import seed_of
 
+Model: TypeAlias = "MaskablePPO | DQN"
 COUNTERS = ("num_timesteps", "_n_updates")
 
 
@@ -46,8 +50,11 @@ def train(run: RunDirectory, config: Config, is_resumed: bool = False) -> int:
         model.set_logger(make_logger(run))
         try:
             with others(model, config, run.pool) as together:
-                self_play = SelfPlay(config.opponents, games, run.pool, config.seed)
-                learn_on(model, config, [self_play, *together, Monitor(training)])
+                learn_on(
+                    model,
+                    config,
+                    [self_play(config, games, run.pool), *together, Monitor(training)],
+                )
         except KeyboardInterrupt:
             model.num_timesteps = training.learned  # what was played since is played again
             raise
@@ -57,11 +64,17 @@ def train(run: RunDirectory, config: Config, is_resumed: bool = False) -> int:
     learner = Learner(
         ".zip",
         steps=lambda: model.num_timesteps,
-        network=lambda: network_of(model.policy),
+        network=lambda: network_to_play(model),
         write=model.save,
         load=partial(load, model, seed=config.seed),
     )
     return Training(run, config, learner, is_resumed).train(learn)
+
+
+def self_play(config: Config, games: JoinedVecEnv, pool: Path) -> SelfPlay:
+    """What keeps the opponents up to date."""
+    kind = SelfPlayOfDQN if config.algo in OFF_POLICY else SelfPlay
+    return kind(config.opponents, games, pool, config.seed)
 
 
 @contextmanager
@@ -101,7 +114,7 @@ def work(exchange: Exchange, config: Config, pool: Path, start: bytes) -> None:
     learn_on(model, config, [self_play, LearnTogether(exchange, config)])
 
 
-def learn_on(model: MaskablePPO, config: Config, callbacks: list[BaseCallback]) -> None:
+def learn_on(model: Model, config: Config, callbacks: list[BaseCallback]) -> None:
     """Learn what is left of a run."""
     left = max(0, config.total_steps - model.num_timesteps)
     model.learn(left, callback=callbacks, reset_num_timesteps=False, log_interval=1)
@@ -117,8 +130,18 @@ def use_threads(number: int) -> None:
     threadpool_limits(1, user_api="blas")
 
 
-def new_model(config: Config, games: JoinedVecEnv) -> MaskablePPO:
+def network_to_play(model: Model) -> PolicyNetwork:
+    """A frozen copy of the policy that a model leaves."""
+    return model.network() if isinstance(model, DQN) else network_of(model.policy)
+
+
+def new_model(config: Config, games: JoinedVecEnv) -> Any:
     """An untrained model."""
+    return new_dqn(config, games) if config.algo in OFF_POLICY else new_ppo(config, games)
+
+
+def new_ppo(config: Config, games: JoinedVecEnv) -> MaskablePPO:
+    """An untrained model of PPO or MMD."""
     kind: Callable[..., MaskablePPO] = MaskablePPO
     if config.algo == "mmd":
         kind = partial(MMD, alpha=config.ent_coef, kl_coef=config.kl_coef)
@@ -139,6 +162,38 @@ def new_model(config: Config, games: JoinedVecEnv) -> MaskablePPO:
             "net_arch": 2 * [config.hidden],
             "activation_fn": torch.nn.ReLU,
             "optimizer_kwargs": {"fused": True},  # Adam in one pass, a few percent faster
+        },
+        seed=config.seed,
+        device=config.device,
+    )
+
+
+def new_dqn(config: Config, games: JoinedVecEnv) -> DQN:
+    """An untrained model of DQN or NFSP."""
+    kind: Callable[..., DQN] = DQN
+    if config.algo == "nfsp":
+        kind = partial(NFSP, eta=config.eta, reservoir_size=config.reservoir_size)
+    rollout = config.n_steps * config.num_envs
+    return kind(
+        QPolicy,
+        games,
+        learning_rate=LinearSchedule(config.learning_rate, 0.0, 1.0),
+        buffer_size=config.buffer_size,
+        replay_buffer_class=MaskedReplayBuffer,
+        learning_starts=0,
+        batch_size=config.batch_size,
+        gamma=1.0,
+        train_freq=(config.n_steps, "step"),
+        gradient_steps=max(1, config.n_epochs * rollout // config.batch_size),
+        target_update_interval=max(config.target_every, config.num_envs),
+        exploration_fraction=1.0,
+        exploration_initial_eps=config.epsilon,
+        exploration_final_eps=0.0,
+        policy_kwargs={
+            "network": config.network,
+            "net_arch": 2 * [config.hidden],
+            "activation_fn": torch.nn.ReLU,
+            "optimizer_kwargs": {"fused": True},
         },
         seed=config.seed,
         device=config.device,
@@ -190,7 +245,7 @@ class Monitor(BaseCallback):
             logger.dump(steps)
 
 
-def load(model: MaskablePPO, file: Path | io.BytesIO, seed: int, rank: int = 0) -> None:
+def load(model: Model, file: Path | io.BytesIO, seed: int, rank: int = 0) -> None:
     """Load weights, optimizer and counters of a checkpoint into a new model.
 
     Nothing is unpickled: the model is built from ``config.json``, and torch loads weights only.
@@ -215,6 +270,8 @@ def load(model: MaskablePPO, file: Path | io.BytesIO, seed: int, rank: int = 0) 
     if any(type(value) is not int or value < 0 for value in counters.values()):
         raise ValueError(f"counters are {counters}")
     model.set_parameters(file, device=model.device)  # type: ignore[arg-type]
+    if isinstance(model, NFSP):
+        model.load_rest(file)
     for counter, value in counters.items():
         setattr(model, counter, value)
     own = (seed + counters["num_timesteps"]) % 2**32

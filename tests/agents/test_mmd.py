@@ -97,7 +97,7 @@ def test_a_run_goes_on_and_is_an_agent(tmp_path, capsys):
     assert command.main(["--algo", "mmd", *options, "--total-steps", "512"]) == 0
     assert json.loads((run / "config.json").read_text())["options"]["algo"] == "mmd"
     assert command.main(["--algo", "mmd", "--resume", str(run), "--total-steps", "1024"]) == 0
-    assert agents.make(f"ppo:{run}", Variant.named("477")).metadata["steps"] == 1024
+    assert agents.make(f"mmd:{run}", Variant.named("477")).metadata["steps"] == 1024
     capsys.readouterr()
     for arguments, words in [
         (["--resume", str(run), "--algo", "ppo"], "--algo cannot change"),
@@ -118,4 +118,4 @@ def test_it_goes_to_equilibrium(tmp_path, seed):
         options = ["--variant", name, "--num-envs", "256", *GAMES, "--seed", str(seed)]
         options += ["--total-steps", str(steps), "--out", str(run)]
         assert command.main(["--algo", "mmd", *options]) == 0
-        assert exploitability(agents.make(f"ppo:{run},sample", variant), variant).value < most
+        assert exploitability(agents.make(f"mmd:{run},sample", variant), variant).value < most

@@ -686,7 +686,7 @@ BAD_OPTIONS = {
     "device": (["--device", "nonsense"], "--device is 'nonsense'; allowed: cpu, cuda"),
     "device meta": (["--device", "meta"], "--device is 'meta'"),
     "device hpu": (["--device", "hpu"], "--device is 'hpu'"),
-    "algorithm": (["--algo", "dqn"], "--algo"),
+    "algorithm": (["--algo", "sarsa"], "--algo"),
     "one decision": (["--n-steps", "1", "--num-envs", "1"], "one decision an update"),
     "a minibatch of one": (
         ["--n-steps", "13", "--num-envs", "5", "--batch-size", "64"],
@@ -719,8 +719,9 @@ def test_commands_that_are_printed_work_where_they_are_printed(tmp_path, monkeyp
     assert run.resume_command == f"cd {where} && python train.py --algo ppo --resume {path}"
     run.__exit__()
     monkeypatch.chdir(ROOT)
-    assert RunDirectory(Path("runs/x")).arena_command.startswith(
-        "python -m agents.arena ppo:runs/x"
+    assert (
+        RunDirectory(tmp_path / "a run").arena_command
+        == f"python -m agents.arena {agent} reference"
     )
 
 
