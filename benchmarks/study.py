@@ -241,8 +241,27 @@ def read_results(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
 
+def check_alike(results: Sequence[dict[str, Any]]) -> None:
+    """Refuse to pool what differs in more than its seed.
+
+    Raises:
+        ValueError: results of one configuration were made with different options or commits.
+    """
+    made: dict[tuple[str, str], Any] = {}
+    for result in results:
+        name, variant = result["configuration"], result["variant"]
+        how = {**result["options"], "seed": None}, result["commit"]
+        if made.setdefault((name, variant), how) != how:
+            raise ValueError(f"results of {name} on {variant} differ in their options or commit")
+
+
 def draw_curves(results: Sequence[dict[str, Any]], variant: str, against: str, file: Path) -> None:
-    """Evaluations on a variant by steps of training, a line for each configuration."""
+    """Evaluations on a variant by steps of training, a line for each configuration.
+
+    Raises:
+        ValueError: there is nothing to draw, or `check_alike` refuses the results.
+    """
+    check_alike(results)
     groups: dict[str, list[Any]] = {}
     for result in results:
         if result["variant"] == variant:
@@ -264,13 +283,18 @@ def table_of(results: Sequence[dict[str, Any]]) -> str:
     ]
     for figure, variant, configuration, samples in groups_of(results):
         values = np.concatenate(samples)
-        low, high = interval_of(samples)
+        ends = interval_of(samples)
         seeds = " + ".join(str(len(sample)) for sample in samples)
         lines.append(
-            f"| {figure} | {variant} | {configuration} | {seeds} | {values.mean():.4f} "
-            f"| {interquartile_means(values):.4f} | {low:.4f} to {high:.4f} |"
+            f"| {figure} | {variant} | {configuration} | {seeds} | {in_digits(values.mean())} "
+            f"| {in_digits(interquartile_means(values))} | {' to '.join(map(in_digits, ends))} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def in_digits(value: Any) -> str:
+    """A figure of the table; what is 0 in its digits has no sign."""
+    return f"{round(float(value), 4) + 0.0:.4f}"
 
 
 def groups_of(
@@ -279,15 +303,12 @@ def groups_of(
     """The lines of the table: figure, variant or "all", configuration, values by variant.
 
     Raises:
-        ValueError: results of one configuration were made with different options or commits.
+        ValueError: `check_alike` refuses the results.
     """
+    check_alike(results)
     values: dict[tuple[str, str, str], list[float]] = {}
-    made: dict[tuple[str, str], Any] = {}
     for result in results:
         name, variant = result["configuration"], result["variant"]
-        how = {**result["options"], "seed": None}, result["commit"]
-        if made.setdefault((name, variant), how) != how:
-            raise ValueError(f"results of {name} on {variant} differ in their options or commit")
         for figure, value in figures_of(result).items():
             values.setdefault((figure, name, variant), []).append(value)
     for figure, name in dict.fromkeys((figure, name) for figure, name, _ in values):
@@ -328,7 +349,7 @@ def interval_of(samples: Sequence[npt.NDArray[np.float64]]) -> tuple[float, floa
     rng = np.random.default_rng(0)
     resampled = [rng.choice(sample, (RESAMPLES, len(sample))) for sample in samples]
     means = interquartile_means(np.concatenate(resampled, axis=1))
-    low, high = np.percentile(means, [2.5, 97.5]).round(4) + 0.0  # no -0.0000
+    low, high = np.percentile(means, [2.5, 97.5])
     return float(low), float(high)
 
 

@@ -72,25 +72,22 @@ def learning_curves(runs: Sequence[Evaluations], file: Path) -> None:
     with figure(file, width=9) as axes:
         opponents = list(dict.fromkeys(name for _, name in _baselines(runs)))
         for players, name in _baselines(runs):
-            steps, share, low, high = _curve(runs, players, name)
+            curve = _curve(runs, players, name)
             if name == BEST_RESPONSE:
                 right = axes.twinx()
-                exploitability = [max(1 - one, LEAST) for one in share]
+                steps, exploitability, *_ = _exploitability(curve)
                 right.semilogy(steps, exploitability, "k:", label="exploitability")
                 right.set_ylabel("exploitability")
                 continue
             # A colour for the number of players, a line style for the opponent.
             color, style = f"C{players - 2}", STYLES[opponents.index(name) % len(STYLES)]
-            label = f"{players} players against {name}"
-            axes.plot(steps, share, linestyle=style, color=color, label=label)
-            axes.fill_between(steps, low, high, alpha=0.25, color=color, linewidth=0)
-        axes.axhline(1, color="grey", linewidth=1.2, label="1.0: an even share")
+            _draw(axes, curve, f"{players} players against {name}", color=color, linestyle=style)
+        _draw_even_share(axes)
         band = "of its games" if len(runs) == 1 else f"of the mean of {len(runs)} seeds"
-        axes.set_xlabel("million decisions of the learner")
         axes.set_ylabel("win share times players")
         axes.set_title(f"Learning by self-play (band: 95 % interval {band})")
         axes.figure.legend(loc="outside right center", frameon=False)
-        axes.grid(alpha=0.25)
+        _by_decisions(axes)
 
 
 def compared_curves(
@@ -114,23 +111,34 @@ def compared_curves(
     is_exploitability = against == BEST_RESPONSE
     with figure(file) as axes:
         for name, runs in groups.items():
-            steps, share, low, high = _curve(runs, players, against)
-            if is_exploitability:  # 1 - 2 share
-                share, low, high = (
-                    [max(1 - one, LEAST) for one in values] for values in (share, high, low)
-                )
+            curve = _curve(runs, players, against)
             seeds = f"{len(runs)} seed" + "s" * (len(runs) > 1)
-            (line,) = axes.plot(steps, share, label=f"{name} ({seeds})")
-            axes.fill_between(steps, low, high, alpha=0.25, color=line.get_color(), linewidth=0)
+            _draw(axes, _exploitability(curve) if is_exploitability else curve, f"{name} ({seeds})")
         if is_exploitability:
             axes.set_yscale("log")
         else:
-            axes.axhline(1, color="grey", linewidth=1.2, label="1.0: an even share")
-        axes.set_xlabel("million decisions of the learner")
+            _draw_even_share(axes)
         what = "exploitability" if is_exploitability else f"win share times players v. {against}"
         axes.set_ylabel(f"{what} (band: 95 % interval)")
         axes.legend(frameon=False)
-        axes.grid(alpha=0.25)
+        _by_decisions(axes)
+
+
+def _draw(axes: Axes, curve: Curve, label: str, **style: Any) -> None:
+    """A line with its band, in a colour of its own unless the style names one."""
+    steps, values, low, high = curve
+    (line,) = axes.plot(steps, values, label=label, **style)
+    axes.fill_between(steps, low, high, alpha=0.25, color=line.get_color(), linewidth=0)
+
+
+def _draw_even_share(axes: Axes) -> None:
+    axes.axhline(1, color="grey", linewidth=1.2, label="1.0: an even share")
+
+
+def _by_decisions(axes: Axes) -> None:
+    """What all curves of training have below them."""
+    axes.set_xlabel("million decisions of the learner")
+    axes.grid(alpha=0.25)
 
 
 def heat_map(
@@ -276,6 +284,13 @@ def _curve(runs: Sequence[Evaluations], players: int, name: str) -> Curve:
     points = [_interval(np.array(by_step[step])) for step in sorted(by_step)]
     share, low, high = ([point[k] for point in points] for k in range(3))
     return [step / 1e6 for step in sorted(by_step)], share, low, high
+
+
+def _exploitability(curve: Curve) -> Curve:
+    """The exploitability by its share against best responses, which is times two players."""
+    steps, share, low, high = curve
+    value, least, most = ([max(1 - one, LEAST) for one in ends] for ends in (share, high, low))
+    return steps, value, least, most
 
 
 def _interval(values: npt.NDArray[np.float64]) -> tuple[float, float, float]:

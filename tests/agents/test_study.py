@@ -164,10 +164,13 @@ def test_the_interval_resamples_each_variant_by_itself():
     assert 0.1 < low < 0.3 < high < 0.5
 
 
-def test_results_of_unlike_runs_are_not_pooled():
+def test_results_of_unlike_runs_are_not_pooled(tmp_path):
     results = [result("ppo", "full", 0, 0.5), result("ppo", "full", 1, 0.5, n_epochs=1)]
     with pytest.raises(ValueError, match="results of ppo on full differ in their options or"):
         study.table_of(results)
+    with pytest.raises(ValueError, match="results of ppo on full differ in their options or"):
+        study.draw_curves(results, "full", "random", tmp_path / "curves.png")
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- The results that come with the project ----------------------------------------------------
