@@ -178,7 +178,10 @@ def split(observations: Any) -> tuple[list[Any], list[Any]]:
         What describes each slot, parts (B, 6, any), the last of them whether the slot matches the
         die; and the rest, parts (B, any).
     """
-    slots = [observations[:, where].reshape(len(observations), MAX_SLOTS, -1) for where in OF_SLOTS]
+    slots = [  # -1 for the batch alone, which an ONNX export would fix with a number
+        observations[:, where].reshape(-1, MAX_SLOTS, (where.stop - where.start) // MAX_SLOTS)
+        for where in OF_SLOTS
+    ]
     table = [observations[:, where] for where in OF_TABLE]
     return [*slots, slots[0] @ observations[:, DIE, None]], table
 

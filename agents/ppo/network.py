@@ -7,10 +7,14 @@ action probabilities. How much that is worth stands in ``docs/training.md``.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
+from gymnasium.spaces import Box, Discrete
 from sb3_contrib.common.maskable.distributions import MaskableDistribution
 from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
@@ -19,6 +23,7 @@ from torch import nn
 from agents.ppo.agent import TABLE_FIELDS, PolicyNetwork, SlotForward, flat_logits, split
 from alles_kaese_env import NUM_ACTIONS, OBSERVATION
 from alles_kaese_env.core.records import MAX_SLOTS
+from alles_kaese_env.files import replacing
 
 SLOT_UNITS = 32  # of a slot, before and after it is joined with the table
 SCALES = {  # of inputs that vary much less than the others; see docs/training.md
@@ -95,3 +100,74 @@ def network_of(policy: nn.Module) -> PolicyNetwork:
     """A frozen copy of a policy."""
     state = policy.state_dict()
     return PolicyNetwork({name: tensor.cpu().numpy().copy() for name, tensor in state.items()})
+
+
+def load_network(policy: nn.Module, network: PolicyNetwork) -> None:
+    """Put weights into a policy: the inverse of `network_of`.
+
+    The weights of a run or a file are ``PPOAgent.load(path).network``, and the policy may be
+    ``model.policy`` of a `MaskablePPO`.
+
+    Raises:
+        ValueError: the policy has another shape; it stays as it was.
+    """
+    own = {name: tuple(tensor.shape) for name, tensor in policy.state_dict().items()}
+    given = {name: array.shape for name, array in network.weights.items()}
+    for name in sorted(own.keys() | given.keys()):
+        if own.get(name) != given.get(name):
+            raise ValueError(
+                f"network has {_shape(given, name)}; allowed for this policy: {_shape(own, name)}"
+            )
+    policy.load_state_dict({name: torch.tensor(one) for name, one in network.weights.items()})
+
+
+def _shape(shapes: Mapping[str, tuple[int, ...]], name: str) -> str:
+    return f"{name} {shapes[name]}" if name in shapes else f"no {name}"
+
+
+def new_policy(network: str, hidden: int) -> MaskableActorCriticPolicy:
+    """An untrained policy on its own: a name of `NETWORKS`, and the units of a layer."""
+    return NETWORKS[network](
+        Box(0, 1, (OBSERVATION.size,)), Discrete(NUM_ACTIONS), lambda _: 0.0, **architecture(hidden)
+    )
+
+
+def architecture(hidden: int) -> dict[str, Any]:
+    """What makes a policy of `NETWORKS` one that a `PolicyNetwork` can play."""
+    return {"net_arch": 2 * [hidden], "activation_fn": nn.ReLU}
+
+
+class _Outputs(nn.Module):
+    """Logits (B, 18) and values (B,) of a policy."""
+
+    def __init__(self, policy: Any) -> None:
+        super().__init__()
+        self._policy = policy
+
+    def forward(self, observations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        policy = self._policy
+        latent, latent_value = policy.mlp_extractor(observations)
+        logits = policy.action_net(latent)
+        logits = flat_logits(logits) if logits.ndim == 3 else logits
+        return logits, policy.value_net(latent_value)[:, 0]
+
+
+def export_onnx(policy: nn.Module, file: str | os.PathLike[str]) -> None:
+    """Write a policy as ONNX, atomically; needs the packages onnx and onnxscript.
+
+    The model takes ``observations`` (B, 253) float32, for any B, and gives ``logits`` (B, 18),
+    unmasked, and ``values`` (B,), as `PolicyNetwork` does.
+    """
+    example = torch.zeros(2, OBSERVATION.size, device=next(policy.parameters()).device)
+    program = torch.onnx.export(
+        _Outputs(policy).eval(),
+        (example,),
+        input_names=["observations"],
+        output_names=["logits", "values"],
+        dynamic_shapes={"observations": {0: torch.export.Dim("batch")}},
+        dynamo=True,
+        verbose=False,
+    )
+    assert program is not None
+    with replacing(Path(file)) as temporary:
+        program.save(temporary)

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 import agents
-from agents.ppo.network import NETWORKS
+from agents.ppo.agent import PPOAgent
+from agents.ppo.network import NETWORKS, load_network, new_policy
 from agents.solve.subgames import check as check_solvable
 from alles_kaese_env.command_line import usable_cores
 from alles_kaese_env.single_seat import REWARDS
@@ -155,6 +156,13 @@ class Config:
         choices=tuple(NETWORKS),
     )
     hidden: int = option(128, "units of a layer", low=1, high=2**14)
+    init: str = option(
+        "none",
+        "agent whose weights a new run begins with: ppo or ppo:RUN, also a file such as "
+        "ppo:RUN/best.npz; none: random weights",
+        engine="sb3",
+        algos=ON_POLICY,
+    )
     reward: str = option("win", "reward of the environment", choices=tuple(REWARDS))
     eval_every: int = option(
         0,
@@ -285,6 +293,8 @@ def new_config(given: dict[str, Any]) -> Config:
     defaults |= DEFAULTS.get(given.get("algo", ""), {})
     config = replace(Config(), **{**defaults, **given})
     check(config, given)
+    if config.init != "none":
+        load_init(config, new_policy(config.network, config.hidden))
     return config
 
 
@@ -299,6 +309,8 @@ def resumed_config(before: Config, given: dict[str, Any], done: int) -> Config:
     Raises:
         RunError: an option is not what is allowed, or cannot change.
     """
+    if "init" in given:
+        raise RunError("--init goes with a new run; --resume goes on with the weights of its own")
     for name, about in OPTIONS.items():
         was = getattr(before, name)
         if not about.can_change and given.get(name, was) != was:
@@ -339,6 +351,24 @@ def check(config: Config, given: dict[str, Any]) -> None:
     except (RuntimeError, AssertionError, ImportError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise RunError(f"--device is {config.device!r}; allowed: cpu, cuda ({reason})") from None
+
+
+def load_init(config: Config, policy: torch.nn.Module) -> None:
+    """Put the weights that a run begins with into its policy.
+
+    Raises:
+        RunError: the agent has no network, one of another shape, or was trained by other rules.
+    """
+    try:
+        agent = agents.make(config.init, config.rules(config.num_players[0]))
+        if not isinstance(agent, PPOAgent):
+            raise ValueError("it has no network; allowed: ppo or ppo:RUN")
+        if agent.metadata.get("options", {}).get("algo") == "dqn":
+            raise ValueError("it has Q-values; allowed: a policy, such as ppo or nfsp:RUN")
+        load_network(policy, agent.network)
+    except ValueError as error:
+        shape = f"--network {config.network} --hidden {config.hidden}"
+        raise RunError(f"--init is {config.init}, with {shape}: {error}") from None
 
 
 def _check_value(name: str, value: Any, about: Option) -> None:

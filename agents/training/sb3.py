@@ -20,11 +20,11 @@ from stable_baselines3.common.utils import LinearSchedule
 from threadpoolctl import threadpool_limits
 
 from agents.ppo.agent import PolicyNetwork
-from agents.ppo.network import NETWORKS, network_of
+from agents.ppo.network import NETWORKS, architecture, network_of
 from agents.training.dqn import DQN, MaskedReplayBuffer, QPolicy, SelfPlayOfDQN
 from agents.training.mmd import MMD
 from agents.training.nfsp import NFSP
-from agents.training.options import OFF_POLICY, Config
+from agents.training.options import OFF_POLICY, Config, load_init
 from agents.training.run_directory import RunDirectory
 from agents.training.self_play import SelfPlay, games_of
 from agents.training.training import Learner, Training
@@ -45,6 +45,8 @@ def train(run: RunDirectory, config: Config, is_resumed: bool = False) -> int:
     use_threads(config.threads)
     games = games_of(config.of_worker(0))
     model = new_model(config, games)
+    if config.init != "none" and not is_resumed:
+        load_init(config, model.policy)
 
     def learn(training: Training) -> None:
         model.set_logger(make_logger(run))
@@ -159,8 +161,7 @@ def new_ppo(config: Config, games: JoinedVecEnv) -> MaskablePPO:
         clip_range=config.clip_range,
         ent_coef=config.ent_coef,
         policy_kwargs={
-            "net_arch": 2 * [config.hidden],
-            "activation_fn": torch.nn.ReLU,
+            **architecture(config.hidden),
             "optimizer_kwargs": {"fused": True},  # Adam in one pass, a few percent faster
         },
         seed=config.seed,
@@ -191,8 +192,7 @@ def new_dqn(config: Config, games: JoinedVecEnv) -> DQN:
         exploration_final_eps=0.0,
         policy_kwargs={
             "network": config.network,
-            "net_arch": 2 * [config.hidden],
-            "activation_fn": torch.nn.ReLU,
+            **architecture(config.hidden),
             "optimizer_kwargs": {"fused": True},
         },
         seed=config.seed,

@@ -250,6 +250,9 @@ def test_a_run_goes_on_and_is_an_agent(tmp_path, capsys, algo, monkeypatch):
     if algo == "dqn":
         with pytest.raises(ValueError, match=r"has Q-values; allowed: .*without"):
             agents.make(f"{name},sample", variant)
+        with pytest.raises(SystemExit):
+            command.main([*TINY, "--init", name, "--out", str(tmp_path / "next")])
+        assert_one_line_of_error(capsys.readouterr().err, "train.py", "it has Q-values; allowed:")
 
 
 def test_a_checkpoint_with_half_a_reservoir_is_broken(tmp_path):
