@@ -35,7 +35,7 @@ def _make_search(budget: str, variant: Variant | None) -> Agent:
     return SearchAgent.from_budget(budget, variant)
 
 
-TRAINED = ("ppo", "mmd", "dqn", "nfsp")  # algorithms of train.py
+TRAINED = ("ppo", "mmd", "dqn", "nfsp", "psro")  # algorithms of train.py
 AGENTS: dict[str, Callable[[str, Variant | None], Agent]] = {
     "random": lambda _, variant: RandomAgent(),
     "greedy": lambda _, variant: GreedyAgent(variant),

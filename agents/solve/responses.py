@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,6 +16,7 @@ from agents.solve.sequence_form import (
     SETS,
     exploit_held_out,
     exploit_subgames,
+    play_subgames,
 )
 from agents.solve.subgames import Subgames, Written, inform_movers
 from alles_kaese_env.agent import Agent, StochasticAgent
@@ -84,6 +86,30 @@ def exploitability(
     return responses.result()
 
 
+def payoffs(
+    agent: StochasticAgent, others: Sequence[StochasticAgent], variant: Variant
+) -> list[float]:
+    """What an agent gets against each of some others, exactly: the mean of both seats.
+
+    Raises:
+        ValueError: as of `exploitability`.
+    """
+    subgames = subgames_of(variant)
+    values = np.zeros((len(others), SEATS, len(subgames)))  # of seat 0, by the seat of the agent
+    rng = agent_generator(0)  # nobody draws
+    players = [Responses(one, np.zeros((1, SEATS, 0)), GROUPS, 0) for one in (agent, *others)]
+    for parts in subgames.levels(LEAVES_AT_ONCE):
+        for which in parts:
+            written = subgames.write(which, with_games=True)
+            tables = (one.policies(written, variant.rules, rng)[0] for one in players)
+            own = next(tables)
+            for other, by_seat in zip(tables, values, strict=True):
+                game = which, written.forms, written.starts
+                play_subgames(*game, own[0], other[1], by_seat[0])
+                play_subgames(*game, other[0], own[1], by_seat[1])
+    return ((values[:, 0, 0] - values[:, 1, 0]) / 2).tolist()
+
+
 @lru_cache(maxsize=1)
 def subgames_of(variant: Variant) -> Subgames:
     """The subgames of the variant that was asked about last."""
@@ -119,7 +145,7 @@ class Responses:
         """Respond in some subgames, after those that follow them."""
         forms, starts = written.forms, written.starts
         rng = agent_generator(self._seed[0], self._seed[1], int(which[0]))
-        policies = self._policies(written, variant.rules, rng)
+        policies = self.policies(written, variant.rules, rng)
         if len(policies) == 1:
             exploit_subgames(which, forms, starts, policies[0], self.best[0])
             return
@@ -142,7 +168,7 @@ class Responses:
                 low = high = value
         return Exploitability(value, low, high, (first, second))
 
-    def _policies(
+    def policies(
         self, written: Written, rules: npt.NDArray[np.void], rng: np.random.Generator
     ) -> Probabilities:
         """What the agent does at every information set of both seats, by groups of its draws:

@@ -239,6 +239,29 @@ def exploit_subgames(which, forms, starts, strategy, best):
 
 
 @jit
+def play_subgames(which, forms, starts, first, second, values):
+    """Write what seat 0 gets if each seat plays its strategy, which are as in `exploit_subgames`.
+
+    ``values`` (subgames,) are those of later subgames.
+    """
+    for k in range(len(which)):
+        start, end = starts[k], starts[k + 1]
+        worth = np.zeros(end[LEAVES] - start[LEAVES])
+        write_worth(forms, start, end, 0, values, worth)
+        plans = (
+            np.zeros(end[SEQUENCES] - start[SEQUENCES]),
+            np.zeros(end[SEQUENCES + 1] - start[SEQUENCES + 1]),
+        )
+        for seat, strategy in ((0, first), (1, second)):
+            low = start[SEQUENCES + seat]
+            part = strategy[low : low + len(plans[seat])]
+            write_plan(part_of(forms, start, end, seat), part, plans[seat])
+        gradient = np.zeros(len(plans[0]))
+        write_gradient(forms, start, 0, worth, plans[1], gradient)
+        values[which[k]] = (gradient * plans[0]).sum()
+
+
+@jit
 def respond_held_out(forms, start, end, seat, plans, values):
     """What the best response of a seat to the first of two plans gets against each of them.
 

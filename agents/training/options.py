@@ -19,7 +19,7 @@ from alles_kaese_env.command_line import usable_cores
 from alles_kaese_env.single_seat import REWARDS
 from alles_kaese_env.variant import Variant
 
-ON_POLICY = ("ppo", "mmd")
+ON_POLICY = ("ppo", "mmd", "psro")
 OFF_POLICY = ("dqn", "nfsp")  # algorithms that learn from a replay buffer
 DEFAULTS: dict[str, dict[str, Any]] = {  # of algorithms, where they differ from those of `Config`
     "mmd": {"opponents": "self", "ent_coef": 0.05},
@@ -83,8 +83,9 @@ class Config:
     algo: str = option(
         "ppo",
         "learning algorithm: ppo (MaskablePPO of sb3-contrib), mmd (magnetic mirror descent), "
-        "dqn (masked double DQN) or nfsp (neural fictitious self-play)",
-        choices=("ppo", "mmd", *OFF_POLICY),
+        "dqn (masked double DQN), nfsp (neural fictitious self-play) or psro (policy-space "
+        "response oracles)",
+        choices=("ppo", "mmd", *OFF_POLICY, "psro"),
     )
     num_players: tuple[int, ...] = option(
         (2,), "one number of players or several, which share the games evenly", low=2, high=6
@@ -149,6 +150,20 @@ class Config:
         low=1,
         high=2**30,
         algos=("nfsp",),
+    )
+    iteration_steps: int = option(
+        200_000,
+        "decisions until a best response joins the pool",
+        low=1,
+        high=10**12,
+        algos=("psro",),
+    )
+    games_per_pair: int = option(
+        0,
+        "games that estimate the payoff of two policies of the pool; 0: exact on a variant that "
+        "can be solved, else 2,000",
+        high=10**9,
+        algos=("psro",),
     )
     network: str = option(
         "slots",
@@ -238,7 +253,7 @@ class Config:
         """Processes that learn as one."""
         if self.workers:
             return self.workers
-        if self.algo in OFF_POLICY:
+        if self.algo in (*OFF_POLICY, "psro"):
             return 1
         if self.engine != "sb3" or self.device != "cpu" or self.total_steps < STEPS_THAT_PAY:
             return 1
@@ -259,6 +274,11 @@ class Config:
     def evaluation_games(self) -> int:
         """Games of an evaluation against each baseline: one for each 500 decisions of the run."""
         return self.eval_games or min(4_000, max(400, self.total_steps // 500))
+
+    @property
+    def games_of_pair(self) -> int:
+        """Games that estimate the payoff of two policies of a pool; 0 where it is computed."""
+        return self.games_per_pair or (0 if is_solvable(self.rules(2)) else 2_000)
 
     @property
     def games_of_report(self) -> int:
@@ -341,6 +361,8 @@ def check(config: Config, given: dict[str, Any]) -> None:
         _check_rllib(config)
     if config.algo in OFF_POLICY:
         _check_off_policy(config)
+    if config.algo == "psro":
+        _check_psro(config)
     if config.opponents not in ("self", "pool"):
         try:
             agents.make(config.opponents, config.rules_of_agents)
@@ -409,6 +431,15 @@ def _check_games(config: Config) -> None:
         )
 
 
+def is_solvable(rules: Variant) -> bool:
+    """Whether best responses can be computed in reasonable time."""
+    try:
+        _check_exploitability(rules)
+    except RunError:
+        return False
+    return True
+
+
 def _check_exploitability(rules: Variant) -> None:
     """Best responses go through the whole game."""
     try:
@@ -445,6 +476,24 @@ def _check_off_policy(config: Config) -> None:
         raise RunError(
             f"--buffer-size is {config.buffer_size}; allowed: at least two decisions for each of "
             f"--num-envs, {2 * config.num_envs}"
+        )
+
+
+def _check_psro(config: Config) -> None:
+    """What policy-space response oracles do not have."""
+    only = "allowed with --algo psro"
+    if config.num_players != (2,):
+        number = as_text(config.num_players)
+        raise RunError(f"--num-players is {number}; {only}: 2, its linear program is for two")
+    if config.opponents != "pool":
+        raise RunError(f"--opponents is {config.opponents}; {only}: pool")
+    if config.workers > 1:
+        raise RunError(f"--workers is {config.workers}; {only}: 1")
+    rollout = config.n_steps * config.num_envs
+    if config.iteration_steps < rollout:
+        raise RunError(
+            f"--iteration-steps is {config.iteration_steps}; allowed: at least the {rollout} "
+            "decisions of an update (--n-steps times --num-envs)"
         )
 
 

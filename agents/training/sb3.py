@@ -25,6 +25,7 @@ from agents.training.dqn import DQN, MaskedReplayBuffer, QPolicy, SelfPlayOfDQN
 from agents.training.mmd import MMD
 from agents.training.nfsp import NFSP
 from agents.training.options import OFF_POLICY, Config, load_init
+from agents.training.psro import PSRO, SelfPlayOfPSRO
 from agents.training.run_directory import RunDirectory
 from agents.training.self_play import SelfPlay, games_of
 from agents.training.training import Learner, Training
@@ -75,7 +76,9 @@ def train(run: RunDirectory, config: Config, is_resumed: bool = False) -> int:
 
 def self_play(config: Config, games: JoinedVecEnv, pool: Path) -> SelfPlay:
     """What keeps the opponents up to date."""
-    kind = SelfPlayOfDQN if config.algo in OFF_POLICY else SelfPlay
+    kind: Callable[..., SelfPlay] = SelfPlayOfDQN if config.algo in OFF_POLICY else SelfPlay
+    if config.algo == "psro":
+        kind = partial(SelfPlayOfPSRO, config.games_of_pair)
     return kind(config.opponents, games, pool, config.seed)
 
 
@@ -134,7 +137,7 @@ def use_threads(number: int) -> None:
 
 def network_to_play(model: Model) -> PolicyNetwork:
     """A frozen copy of the policy that a model leaves."""
-    return model.network() if isinstance(model, DQN) else network_of(model.policy)
+    return model.network() if isinstance(model, (DQN, PSRO)) else network_of(model.policy)
 
 
 def new_model(config: Config, games: JoinedVecEnv) -> Any:
@@ -147,8 +150,12 @@ def new_ppo(config: Config, games: JoinedVecEnv) -> MaskablePPO:
     kind: Callable[..., MaskablePPO] = MaskablePPO
     if config.algo == "mmd":
         kind = partial(MMD, alpha=config.ent_coef, kl_coef=config.kl_coef)
+    annealed = config.total_steps
+    if config.algo == "psro":
+        annealed = config.iteration_steps
+        kind = partial(PSRO, iteration_steps=annealed)
     # The library asks after a rollout for the rate, so the last update would be one at 0.
-    last = min(1.0, config.n_steps * config.num_envs / config.total_steps)
+    last = min(1.0, config.n_steps * config.num_envs / annealed)
     return kind(
         NETWORKS[config.network],
         games,
@@ -270,7 +277,7 @@ def load(model: Model, file: Path | io.BytesIO, seed: int, rank: int = 0) -> Non
     if any(type(value) is not int or value < 0 for value in counters.values()):
         raise ValueError(f"counters are {counters}")
     model.set_parameters(file, device=model.device)  # type: ignore[arg-type]
-    if isinstance(model, NFSP):
+    if isinstance(model, (NFSP, PSRO)):
         model.load_rest(file)
     for counter, value in counters.items():
         setattr(model, counter, value)

@@ -394,7 +394,7 @@ def test_bad_command_in_a_process():
     assert (
         agents.names()
         == "random, greedy, reference, heuristic, search:BUDGET, ppo[:RUN[,sample][,any-rules]], "
-        "mmd:RUN, dqn:RUN, nfsp:RUN, MODULE:NAME[:ARGUMENT]"
+        "mmd:RUN, dqn:RUN, nfsp:RUN, psro:RUN, MODULE:NAME[:ARGUMENT]"
     )
 
 

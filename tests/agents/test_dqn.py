@@ -282,7 +282,7 @@ def test_the_same_seed_gives_the_same_weights():
         (["--algo", "dqn", "--workers", "2"], "--workers is 2; allowed with --algo dqn: 1"),
         (["--algo", "nfsp", "--opponents", "pool"], "is pool; allowed with --algo nfsp"),
         (["--algo", "dqn", "--eta", "0.2"], "--eta goes with --algo nfsp only"),
-        (["--algo", "dqn", "--ent-coef", "0.2"], "--ent-coef goes with --algo ppo or mmd only"),
+        (["--algo", "dqn", "--ent-coef", "0.2"], "--algo ppo or mmd or psro only"),
         (["--epsilon", "0.2"], "--epsilon goes with --algo dqn or nfsp only"),
         (["--algo", "nfsp", "--buffer-size", "10"], "--buffer-size is 10; allowed: at least two"),
         (["--algo", "dqn", "--engine", "rllib"], "--algo is dqn; allowed with --engine rllib: ppo"),

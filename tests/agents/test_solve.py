@@ -13,6 +13,7 @@ from agents.ppo.agent import PPOAgent
 from agents.solve import exploitability, responses
 from agents.solve import solution as solver
 from agents.solve.__main__ import main
+from agents.solve.responses import payoffs
 from agents.solve.solution import solve
 from alles_kaese_env import NUM_ACTIONS, OBSERVATION, Variant
 from alles_kaese_env.variant import VARIANTS
@@ -118,7 +119,7 @@ def test_states_are_those_of_the_uncut_tree(variant, game):
     assert solve(variant).states == sum(1 for _ in walk(game.new_initial_state()))
 
 
-def nash_conv(game, agent):
+def policy(game, agent):
     """OpenSpiel's, of what an agent says or, if it says nothing, does."""
     import pyspiel
 
@@ -135,7 +136,13 @@ def nash_conv(game, agent):
                 chances = [float(action == chosen) for action in legal]
             known = state.information_state_string()
             table[known] = list(zip(legal, chances, strict=True))
-    return pyspiel.nash_conv(game, pyspiel.TabularPolicy(table))
+    return pyspiel.TabularPolicy(table)
+
+
+def nash_conv(game, agent):
+    import pyspiel
+
+    return pyspiel.nash_conv(game, policy(game, agent))
 
 
 AGENTS = {name: partial(agents.make, name) for name in ("random", "greedy", "heuristic")}
@@ -152,6 +159,25 @@ def test_exploitability_is_that_of_openspiel(variant, game, make):
     assert sum(measured.responses) == pytest.approx(2 * measured.value)
     assert measured.low == measured.high == measured.value
     assert solve(variant, {"a": agent}).exploited["a"] == measured
+
+
+def test_payoffs_are_those_of_openspiel(variant, game):
+    """Of two agents in both orders of their seats; against themselves they get 0."""
+    import pyspiel
+
+    table = [AGENTS[name](variant) for name in ("random", "network, sampled", "network, greedy")]
+    policies = [policy(game, agent) for agent in table]
+    start = game.new_initial_state()
+
+    def value(*pair):
+        return pyspiel.expected_returns(start, [policies[k] for k in pair], -1, True)[0]
+
+    for k, agent in enumerate(table):
+        expected = [(value(k, other) - value(other, k)) / 2 for other in range(len(table))]
+        found = payoffs(agent, table, variant)
+        assert found == pytest.approx(expected, abs=1e-7)
+        assert found[k] == pytest.approx(0, abs=1e-12)
+        assert max(map(abs, found)) > 0.001
 
 
 # --- Agents that play at random -------------------------------------------------------------------
