@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pytest
 from builders import PLAYERS, mixed_states, playing
 
 from agents.ppo.agent import PolicyNetwork
@@ -203,3 +204,10 @@ def assert_one_line_of_error(errors, command, *words):
     assert errors.endswith("\n")
     for word in words:
         assert word in errors
+
+
+def assert_refused(capsys, command, arguments, words):
+    """``train.py`` with these arguments ends in one line that holds the words."""
+    with pytest.raises(SystemExit):
+        command.main(arguments)
+    assert_one_line_of_error(capsys.readouterr().err, "train.py", words)

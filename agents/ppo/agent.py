@@ -260,7 +260,7 @@ class PPOAgent:
         for name, version in versions().items():
             if metadata.get(name) != version:
                 raise ValueError(f"{file} has {name} {metadata.get(name)}; allowed: {version}")
-        if not is_greedy and metadata.get("options", {}).get("algo") == "dqn":
+        if not is_greedy and has_q_values(metadata):
             raise ValueError(f'{file} has Q-values; allowed: a name without ",sample"')
         if variant is not None:
             check_rules(file, metadata, variant)
@@ -275,6 +275,11 @@ class PPOAgent:
             )
         with replacing(path) as temporary, open(temporary, "wb") as stream:
             np.savez(stream, allow_pickle=False, **self.network.weights)
+
+
+def has_q_values(metadata: Mapping[str, Any]) -> bool:
+    """Whether the logits of weights are Q-values, which are no logits of probabilities."""
+    return bool(metadata.get("options", {}).get("algo") == "dqn")
 
 
 def check_rules(file: Path, metadata: Mapping[str, Any], variant: Variant) -> None:

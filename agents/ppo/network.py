@@ -92,7 +92,11 @@ NETWORKS = {"slots": SlotPolicy, "mlp": MaskableActorCriticPolicy}
 
 def logits_of(policy: Any, observations: torch.Tensor) -> torch.Tensor:
     """Unmasked logits (B, 18) of a policy of `NETWORKS` for observations (B, 253)."""
-    outputs = policy.action_net(policy.mlp_extractor.forward_actor(observations))
+    return _logits(policy, policy.mlp_extractor.forward_actor(observations))
+
+
+def _logits(policy: Any, latent: torch.Tensor) -> torch.Tensor:
+    outputs = policy.action_net(latent)
     return flat_logits(outputs) if outputs.ndim == 3 else outputs
 
 
@@ -147,9 +151,7 @@ class _Outputs(nn.Module):
     def forward(self, observations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         policy = self._policy
         latent, latent_value = policy.mlp_extractor(observations)
-        logits = policy.action_net(latent)
-        logits = flat_logits(logits) if logits.ndim == 3 else logits
-        return logits, policy.value_net(latent_value)[:, 0]
+        return _logits(policy, latent), policy.value_net(latent_value)[:, 0]
 
 
 def export_onnx(policy: nn.Module, file: str | os.PathLike[str]) -> None:

@@ -26,8 +26,9 @@ from stable_baselines3.dqn import dqn
 from stable_baselines3.dqn.policies import DQNPolicy
 from torch import nn
 
+from agents.heuristics.random_agent import RandomAgent
 from agents.ppo.agent import PolicyNetwork, PPOAgent
-from agents.ppo.network import NETWORKS, logits_of, network_of
+from agents.ppo.network import logits_of, network_of, new_policy
 from agents.training.self_play import SelfPlay
 from alles_kaese_env import NUM_ACTIONS
 from alles_kaese_env.agent import Agent
@@ -92,13 +93,7 @@ class QPolicy(DQNPolicy):
 
     def make_q_net(self) -> Any:
         """A network of 18 logits, with an optimizer that is left alone."""
-        return NETWORKS[self._network](
-            self.observation_space,
-            self.action_space,
-            lambda _: 1.0,
-            net_arch=self.net_arch,
-            activation_fn=self.activation_fn,
-        ).to(self.device)
+        return new_policy(self._network, self.net_arch[0]).to(self.device)
 
 
 class EpsilonGreedy:
@@ -106,15 +101,19 @@ class EpsilonGreedy:
 
     def __init__(self, network: PolicyNetwork, epsilon: float) -> None:
         self.greedy = PPOAgent(network)
+        self._random = RandomAgent()
         self.epsilon = epsilon
 
     def act(self, observations: Observations, masks: Masks, rng: np.random.Generator) -> Actions:
         """Actions (B,) for observations (B, 253) and masks (B, 18)."""
-        return self.explore(self.greedy.act(observations, masks, rng), masks, rng)
+        actions = self.greedy.act(observations, masks, rng)
+        return self.explore(actions, observations, masks, rng)
 
-    def explore(self, actions: Actions, masks: Masks, rng: np.random.Generator) -> Actions:
+    def explore(
+        self, actions: Actions, observations: Observations, masks: Masks, rng: np.random.Generator
+    ) -> Actions:
         """The actions (B,), each with probability epsilon replaced by a random legal one."""
-        drawn = np.where(masks, rng.random(masks.shape), -1).argmax(axis=1)
+        drawn = self._random.act(observations, masks, rng)
         return np.where(rng.random(len(masks)) < self.epsilon, drawn, actions)
 
 

@@ -153,7 +153,7 @@ class NFSP(DQN):
             seen, legal = observations[responds], masks[responds]
             best = self.response.greedy.act(seen, legal, rng)
             self.reservoir.add(seen, legal, best, rng)
-            actions[responds] = self.response.explore(best, legal, rng)
+            actions[responds] = self.response.explore(best, seen, legal, rng)
         return actions
 
     def _store_transition(self, replay_buffer: Any, *step: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 import agents
-from agents.ppo.agent import PPOAgent
+from agents.ppo.agent import PPOAgent, has_q_values
 from agents.ppo.network import NETWORKS, load_network, new_policy
 from agents.solve.subgames import check as check_solvable
 from alles_kaese_env.command_line import usable_cores
@@ -21,6 +21,7 @@ from alles_kaese_env.variant import Variant
 
 ON_POLICY = ("ppo", "mmd", "psro")
 OFF_POLICY = ("dqn", "nfsp")  # algorithms that learn from a replay buffer
+ONE_PROCESS = (*OFF_POLICY, "psro")  # algorithms without workers
 DEFAULTS: dict[str, dict[str, Any]] = {  # of algorithms, where they differ from those of `Config`
     "mmd": {"opponents": "self", "ent_coef": 0.05},
     "dqn": {"opponents": "self", "n_steps": 8, "batch_size": 512},
@@ -85,7 +86,7 @@ class Config:
         "learning algorithm: ppo (MaskablePPO of sb3-contrib), mmd (magnetic mirror descent), "
         "dqn (masked double DQN), nfsp (neural fictitious self-play) or psro (policy-space "
         "response oracles)",
-        choices=("ppo", "mmd", *OFF_POLICY, "psro"),
+        choices=agents.TRAINED,
     )
     num_players: tuple[int, ...] = option(
         (2,), "one number of players or several, which share the games evenly", low=2, high=6
@@ -253,7 +254,7 @@ class Config:
         """Processes that learn as one."""
         if self.workers:
             return self.workers
-        if self.algo in (*OFF_POLICY, "psro"):
+        if self.algo in ONE_PROCESS:
             return 1
         if self.engine != "sb3" or self.device != "cpu" or self.total_steps < STEPS_THAT_PAY:
             return 1
@@ -385,7 +386,7 @@ def load_init(config: Config, policy: torch.nn.Module) -> None:
         agent = agents.make(config.init, config.rules(config.num_players[0]))
         if not isinstance(agent, PPOAgent):
             raise ValueError("it has no network; allowed: ppo or ppo:RUN")
-        if agent.metadata.get("options", {}).get("algo") == "dqn":
+        if has_q_values(agent.metadata):
             raise ValueError("it has Q-values; allowed: a policy, such as ppo or nfsp:RUN")
         load_network(policy, agent.network)
     except ValueError as error:
@@ -463,6 +464,8 @@ def _check_workers(config: Config) -> None:
         )
     if config.workers > 1 and config.device != "cpu":
         raise RunError(f"--workers is {config.workers}; allowed with --device {config.device}: 1")
+    if config.workers > 1 and config.algo in ONE_PROCESS:
+        raise RunError(f"--workers is {config.workers}; allowed with --algo {config.algo}: 1")
 
 
 def _check_off_policy(config: Config) -> None:
@@ -470,8 +473,6 @@ def _check_off_policy(config: Config) -> None:
     only = f"allowed with --algo {config.algo}"
     if config.opponents == "pool":
         raise RunError(f"--opponents is pool; {only}: self, or an agent")
-    if config.workers > 1:
-        raise RunError(f"--workers is {config.workers}; {only}: 1")
     if config.buffer_size < 2 * config.num_envs:
         raise RunError(
             f"--buffer-size is {config.buffer_size}; allowed: at least two decisions for each of "
@@ -487,8 +488,6 @@ def _check_psro(config: Config) -> None:
         raise RunError(f"--num-players is {number}; {only}: 2, its linear program is for two")
     if config.opponents != "pool":
         raise RunError(f"--opponents is {config.opponents}; {only}: pool")
-    if config.workers > 1:
-        raise RunError(f"--workers is {config.workers}; {only}: 1")
     rollout = config.n_steps * config.num_envs
     if config.iteration_steps < rollout:
         raise RunError(

@@ -7,7 +7,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from agent_tools import assert_one_line_of_error, positions
+from agent_tools import assert_one_line_of_error, assert_refused, positions
 
 import agents
 from agents.arena.matches import win_share
@@ -236,9 +236,7 @@ def test_weights_that_exist_are_the_first_of_the_pool(tmp_path):
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(capsys, arguments, words):
-    with pytest.raises(SystemExit):
-        command.main(arguments)
-    assert_one_line_of_error(capsys.readouterr().err, "train.py", words)
+    assert_refused(capsys, command, arguments, words)
 
 
 @pytest.mark.long

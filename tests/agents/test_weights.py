@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from agent_tools import assert_one_line_of_error, positions
+from agent_tools import assert_refused, positions
 
 import agents
 from agents.ppo.agent import PRETRAINED, PPOAgent
@@ -24,12 +24,6 @@ def same(one, other):
     return one.weights.keys() == other.weights.keys() and all(
         (one.weights[name] == other.weights[name]).all() for name in one.weights
     )
-
-
-def refused(capsys, arguments, words):
-    with pytest.raises(SystemExit):
-        command.main(arguments)
-    assert_one_line_of_error(capsys.readouterr().err, "train.py", words)
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -71,7 +65,7 @@ def test_a_run_begins_with_the_weights_of_another(tmp_path, capsys):
 
     capsys.readouterr()
     words = "--init goes with a new run"
-    refused(capsys, ["--resume", str(first), "--init", "ppo"], words)
+    assert_refused(capsys, command, ["--resume", str(first), "--init", "ppo"], words)
     longer = ["--total-steps", "1024"]
     for file in [*first.glob("best.*")]:
         file.unlink()  # a resumed run does not look at what it began with
@@ -101,7 +95,7 @@ def test_a_run_that_began_with_weights_learns_from_them(tmp_path):
 )
 def test_weights_that_do_not_fit_are_refused(tmp_path, capsys, arguments, words):
     out = tmp_path / "run"
-    refused(capsys, [*arguments, "--out", str(out)], words)
+    assert_refused(capsys, command, [*arguments, "--out", str(out)], words)
     assert not out.exists()
 
 
