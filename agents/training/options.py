@@ -22,11 +22,19 @@ from alles_kaese_env.variant import Variant
 ON_POLICY = ("ppo", "mmd", "psro")
 OFF_POLICY = ("dqn", "nfsp")  # algorithms that learn from a replay buffer
 ONE_PROCESS = (*OFF_POLICY, "psro")  # algorithms without workers
-DEFAULTS: dict[str, dict[str, Any]] = {  # of algorithms, where they differ from those of `Config`
-    "mmd": {"opponents": "self", "ent_coef": 0.05},
-    "dqn": {"opponents": "self", "n_steps": 8, "batch_size": 512},
-    "nfsp": {"opponents": "self", "n_steps": 2, "batch_size": 512, "target_every": 4096},
+REUSED: dict[str, Any] = {  # of what learns from each decision several times
+    "total_steps": 6_000_000,
+    "batch_size": 2048,
+    "n_epochs": 4,
+    "learning_rate": 1e-3,
 }
+DEFAULTS: dict[str, dict[str, Any]] = {  # of algorithms, where they differ from those of `Config`
+    "mmd": REUSED | {"opponents": "self", "ent_coef": 0.05},
+    "dqn": REUSED | {"opponents": "self", "n_steps": 8, "batch_size": 512},
+    "nfsp": REUSED | {"opponents": "self", "n_steps": 2, "batch_size": 512, "target_every": 4096},
+    "psro": REUSED,
+}
+DEFAULTS_OF_RLLIB: dict[str, Any] = REUSED | {"opponents": "self"}
 MOST_CARDS = 12  # of the largest variant that was solved
 
 # From here on another worker pays, see docs/performance.md.
@@ -92,7 +100,7 @@ class Config:
         (2,), "one number of players or several, which share the games evenly", low=2, high=6
     )
     total_steps: int = option(
-        6_000_000, "decisions of the learner", low=1, high=10**12, can_change=True
+        12_000_000, "decisions of the learner", low=1, high=10**12, can_change=True
     )
     num_envs: int = option(1024, "parallel games", low=1, high=2**20, can_change=True)
     opponents: str = option(
@@ -113,14 +121,14 @@ class Config:
     )
     threads: int = option(1, "threads of torch in each worker", low=1, high=1024, can_change=True)
     n_steps: int = option(32, "decisions in each game between two updates", low=1, high=2**20)
-    batch_size: int = option(2048, "decisions in a minibatch", low=2, high=2**30)
+    batch_size: int = option(1024, "decisions in a minibatch", low=2, high=2**30)
     n_epochs: int = option(
-        4,
+        1,
         "passes over the data in an update; of dqn and nfsp how often a decision is replayed",
         low=1,
         high=1000,
     )
-    learning_rate: float = option(1e-3, "initial learning rate, annealed linearly to 0")
+    learning_rate: float = option(3e-3, "initial learning rate, annealed linearly to 0")
     ent_coef: float = option(
         0.01, "weight of the entropy bonus; with mmd it goes linearly to 0", algos=ON_POLICY
     )
@@ -310,8 +318,8 @@ def new_config(given: dict[str, Any]) -> Config:
     Raises:
         RunError: an option is not what is allowed.
     """
-    defaults: dict[str, Any] = {"opponents": "self"} if given.get("engine") == "rllib" else {}
-    defaults |= DEFAULTS.get(given.get("algo", ""), {})
+    of_engine = DEFAULTS_OF_RLLIB if given.get("engine") == "rllib" else {}
+    defaults = of_engine | DEFAULTS.get(given.get("algo", ""), {})
     config = replace(Config(), **{**defaults, **given})
     check(config, given)
     if config.init != "none":
