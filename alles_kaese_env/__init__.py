@@ -6,7 +6,7 @@ import gymnasium
 import pettingzoo
 
 from alles_kaese_env.actions import decode_action, describe_action, encode_action
-from alles_kaese_env.core.observe import OBSERVATION_VERSION
+from alles_kaese_env.core.observe import NO_RECALL_VERSION, OBSERVATION_VERSION
 from alles_kaese_env.core.records import DISCARD, NUM_ACTIONS, PEEK, RULES_VERSION, TAKE
 from alles_kaese_env.envs import pettingzoo_env as alles_kaese_v0
 from alles_kaese_env.envs.gym_env import AllesKaeseEnv
@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "DISCARD",
+    "NO_RECALL_VERSION",
     "NUM_ACTIONS",
     "OBSERVATION",
     "OBSERVATION_VERSION",
@@ -36,13 +37,19 @@ __all__ = [
     "encode_action",
 ]
 
-if "AllesKaese-v0" not in gymnasium.registry:
-    gymnasium.register(
-        id="AllesKaese-v0",
-        entry_point="alles_kaese_env.envs.gym_env:AllesKaeseEnv",
-        vector_entry_point="alles_kaese_env.envs.vector_env:AllesKaeseVectorEnv",
-    )
-if "alles_kaese-v0" not in pettingzoo.aec_registry:
-    pettingzoo.register(
-        "aec", id="alles_kaese-v0", entry_point="alles_kaese_env.envs.pettingzoo_env:env"
-    )
+for name, recall in (("AllesKaese-v0", True), ("AllesKaeseNoRecall-v0", False)):
+    if name not in gymnasium.registry:
+        gymnasium.register(
+            id=name,
+            entry_point="alles_kaese_env.envs.gym_env:AllesKaeseEnv",
+            vector_entry_point="alles_kaese_env.envs.vector_env:AllesKaeseVectorEnv",
+            kwargs={} if recall else {"recall": False},
+        )
+for name, recall in (("alles_kaese-v0", True), ("alles_kaese_no_recall-v0", False)):
+    if name not in pettingzoo.aec_registry:
+        pettingzoo.register(
+            "aec",
+            id=name,
+            entry_point="alles_kaese_env.envs.pettingzoo_env:env",
+            kwargs={} if recall else {"recall": False},
+        )

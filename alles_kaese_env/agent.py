@@ -27,7 +27,10 @@ ALLOWED = '"random", the name of an agent, an import path "module:name", or an o
 
 @runtime_checkable
 class Agent(Protocol):
-    """Whatever can play: it sees observations and masks, and never a game."""
+    """Whatever can play: it sees observations and masks, and never a game.
+
+    One that was made for observations without recall says so by an attribute ``recall = False``.
+    """
 
     def act(
         self,
@@ -52,6 +55,11 @@ class StochasticAgent(Agent, Protocol):
 
 
 Opponent: TypeAlias = "str | Agent"
+
+
+def has_recall(agent: Agent | None) -> bool:
+    """Whether an agent was made for observations that recall its peeks."""
+    return bool(getattr(agent, "recall", True))
 
 
 def load_agent(field: str, opponent: Any, variant: Variant | None = None) -> Agent | None:

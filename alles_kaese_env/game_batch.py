@@ -13,41 +13,33 @@ import numpy.typing as npt
 
 from alles_kaese_env.actions import as_whole_numbers, illegal_action
 from alles_kaese_env.core import loops
+from alles_kaese_env.core.memory import check_memory
 from alles_kaese_env.core.observe import OBSERVATION_RECORD, OBSERVATION_SIZE, STATE_RECORD
-from alles_kaese_env.core.records import DECISION, GAME, MASK, NUM_ACTIONS, STREAM
+from alles_kaese_env.core.records import (
+    DECISION,
+    GAME,
+    LAST_PEEKS,
+    MASK,
+    NUM_ACTIONS,
+    STREAM,
+    as_records,
+)
 from alles_kaese_env.observation import STATE
 from alles_kaese_env.replay.game import Perspective, Replay, short_names
 from alles_kaese_env.replay.recorder import Recorder
 from alles_kaese_env.scripted import ScriptedDeal
 from alles_kaese_env.seeding import MAX_SEED, streams_of
-from alles_kaese_env.state import State, checked_array, checked_games, make_state, open_state
+from alles_kaese_env.state import (
+    State,
+    checked_array,
+    checked_games,
+    checked_last_peeks,
+    make_state,
+    open_state,
+)
 from alles_kaese_env.variant import Variant, whole_number
 
 Rows = npt.NDArray[np.int64]
-BYTES_A_GAME = (  # its payoffs aside: record, observation, stream, mask, three numbers, two flags
-    GAME.itemsize + OBSERVATION_RECORD.itemsize + STREAM.itemsize + NUM_ACTIONS + 3 * 8 + 2
-)
-
-
-def as_records(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[np.void]:
-    """A contiguous array (B,) or (B, n) as (B,) records over the same memory."""
-    return array.view(dtype).reshape(len(array))
-
-
-def check_memory(games: int, players: int) -> None:
-    """Raise `ValueError` if the arrays of so many games are larger than the memory of this machine.
-
-    Where memory is handed out before it is there, as on Linux and macOS, the system would end the
-    process. Elsewhere NumPy's `MemoryError` says how much is missing.
-    """
-    if hasattr(os, "sysconf"):
-        needed = games * (BYTES_A_GAME + np.float32().itemsize * players)
-        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        if needed > there:
-            raise ValueError(
-                f"{games} games need {needed / 1e9:,.0f} GB of memory; "
-                f"allowed: as many as fit into the {there / 1e9:,.0f} GB of this machine"
-            )
 
 
 class GameBatch:
@@ -65,6 +57,8 @@ class GameBatch:
         autoreset: deal games anew in the step that ends them.
         record: write down every game for `replay`. Steps then go outcome by outcome, much slower,
             to the same games.
+        recall: False leaves out of all observations what a seat has to remember by itself: it is
+            shown what its own peek saw until its next action, and never again.
 
     Attributes (arrays of the batch, rewritten by `step`, `reset` and `set_state`; copy what you
     want to keep, and write into none of them):
@@ -96,6 +90,7 @@ class GameBatch:
         threads: int = 1,
         autoreset: bool = False,
         record: bool = False,
+        recall: bool = True,
     ) -> None:
         self.num_games = whole_number("num_games", num_games, 1, 2**31 - 1)
         if variant is not None and not isinstance(variant, Variant):
@@ -106,6 +101,8 @@ class GameBatch:
         self.autoreset = bool(autoreset)
         self.streams = streams_of(seed, num_games)
         self.games = np.zeros(num_games, GAME)
+        self.recall = bool(recall)
+        self.last_peeks = np.zeros(0 if self.recall else num_games, LAST_PEEKS)
         self.seats = np.zeros(num_games, np.int64)
         self.observations = np.zeros((num_games, OBSERVATION_SIZE), np.float32)
         self.masks = np.zeros((num_games, NUM_ACTIONS), bool)
@@ -174,10 +171,7 @@ class GameBatch:
         chosen = as_whole_numbers(actions, len(which))
         self.check(chosen, which)
         if not self.goes_by_outcomes:
-            advance = loops.step_games
-            self._share(
-                which, lambda part: advance(self.arrays, which[part], chosen[part], self.autoreset)
-            )
+            self._share(which, lambda part: self._advance(which[part], chosen[part]))
             return
         self.attempt(chosen, which)
         self.look(which)
@@ -207,11 +201,8 @@ class GameBatch:
         """
         if seats is None:
             return self.observations.copy()
-        who = self._who(seats)
         observations = np.zeros_like(self.observations)
-        loops.observe_games(
-            self.games, self.variant.rules, who, as_records(observations, OBSERVATION_RECORD)
-        )
+        self._observe(self._who(seats), as_records(observations, OBSERVATION_RECORD))
         return observations
 
     def joint_observations(self) -> npt.NDArray[np.float32]:
@@ -223,7 +214,7 @@ class GameBatch:
         observations = np.zeros((self.num_games, players, OBSERVATION_SIZE), np.float32)
         records = observations.view(OBSERVATION_RECORD)[:, :, 0]
         for seat in range(players):
-            loops.observe_games(self.games, self.variant.rules, self._who(seat), records[:, seat])
+            self._observe(self._who(seat), records[:, seat])
         return observations
 
     def states(self, seats: npt.ArrayLike | None = None) -> npt.NDArray[np.float32]:
@@ -282,7 +273,8 @@ class GameBatch:
     def get_state(self) -> State:
         """A copy of the games and their streams for `set_state`, plain data (see `state.py`).
 
-        It holds more than any seat knows, and no script. ``over`` and ``payoffs`` of the last
+        It holds more than any seat knows, and no script. Without recall it also holds the last
+        peeks; a batch with recall takes it, too. ``over`` and ``payoffs`` of the last
         step belong to it only as far as they follow from the games.
         """
         return make_state(
@@ -290,6 +282,7 @@ class GameBatch:
             variant=asdict(self.variant),
             games=self.games.copy(),
             streams=self.streams.copy(),
+            **({} if self.recall else {"last_peeks": self.last_peeks.copy()}),
         )
 
     def set_state(self, state: State) -> None:
@@ -299,9 +292,10 @@ class GameBatch:
             ValueError: the state is of another version, variant or number of games, or holds what
                 cannot occur. Nothing is changed then.
         """
-        games, streams = self.checked_state(state)
+        games, streams, last_peeks = self.checked_state(state)
         self.games[:] = games
         self.streams[:] = streams
+        self.last_peeks[:] = last_peeks
         self.script = None
         if self.recorder is not None:
             self.recorder.lose_track()
@@ -373,11 +367,14 @@ class GameBatch:
 
     # The methods below trust their caller: rows are int64 and in range.
 
-    def checked_state(self, state: State) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint64]]:
-        """The games and the streams of a state; `ValueError` if `set_state` must not take it."""
+    def checked_state(
+        self, state: State
+    ) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint64], npt.NDArray[np.void]]:
+        """Games, streams and last peeks of a state; `ValueError` if it must not be taken."""
         open_state(state, "GameBatch", ("variant", "games", "streams"))
         games = checked_games(state, self.num_games, self.variant)
-        return games, checked_array(state, "streams", self.streams, 0, MAX_SEED)
+        streams = checked_array(state, "streams", self.streams, 0, MAX_SEED)
+        return games, streams, self.last_peeks if self.recall else checked_last_peeks(state, games)
 
     @property
     def goes_by_outcomes(self) -> bool:
@@ -404,11 +401,12 @@ class GameBatch:
         self.script = script
         if not self.goes_by_outcomes:
             loops.deal_games(*self.arrays[:3], rows)
-            return
-        if self.recorder is not None:
-            self.recorder.begin(rows)
-        loops.clear_games(self.games, self.variant.rules, rows)
-        self._run_chance(rows)
+        else:
+            if self.recorder is not None:
+                self.recorder.begin(rows)
+            loops.clear_games(self.games, self.variant.rules, rows)
+            self._run_chance(rows)
+        self._note_peeks(rows)
 
     def check(self, actions: npt.NDArray[np.int64], rows: Rows, whose: str = "") -> None:
         """Raise `ValueError` for the first illegal action; ``whose`` says who acted."""
@@ -425,17 +423,46 @@ class GameBatch:
         """
         if not self.goes_by_outcomes:
             loops.try_games(*self.arrays[:3], rows, actions, self.illegal)
-            return
-        loops.act_games(self.games, self.variant.rules, rows, actions, self.illegal)
-        if self.recorder is not None:
-            is_legal = ~self.illegal[rows]
-            self.recorder.write(rows[is_legal], actions[is_legal], is_decision=True)
-        self._run_chance(rows)
+        else:
+            loops.act_games(self.games, self.variant.rules, rows, actions, self.illegal)
+            if self.recorder is not None:
+                is_legal = ~self.illegal[rows]
+                self.recorder.write(rows[is_legal], actions[is_legal], is_decision=True)
+            self._run_chance(rows)
+        self._note_peeks(rows)
 
     def look(self, rows: Rows, seats: npt.NDArray[np.int64] | None = None) -> None:
         """Update all that follows from the records, for ``seats`` (B,) or the seats to move."""
         self.seats[rows] = (self.games["seat"] if seats is None else seats)[rows]
         loops.look_at_games(self.arrays, rows)
+        self.leave_out_recall(rows)
+
+    def leave_out_recall(self, rows: Rows) -> None:
+        """Without recall, write the observations of these rows anew, for ``self.seats``."""
+        if not self.recall:
+            self._observe_rows(self.seats, self.buffers.observations, rows)
+
+    def _advance(self, rows: Rows, actions: npt.NDArray[np.int64]) -> None:
+        """`step` by the streams of the games."""
+        loops.step_games(self.arrays, rows, actions, self.autoreset)
+        self._note_peeks(rows)
+        self.leave_out_recall(rows)
+
+    def _note_peeks(self, rows: Rows) -> None:
+        if not self.recall:
+            loops.note_peeks(self.games, self.variant.rules, self.last_peeks, rows)
+
+    def _observe(self, seats: npt.NDArray[np.int64], observations: npt.NDArray[np.void]) -> None:
+        """Write what a seat of each game knows."""
+        if self.recall:
+            loops.observe_games(self.games, self.variant.rules, seats, observations)
+        else:
+            self._observe_rows(seats, observations, self.all_rows)
+
+    def _observe_rows(self, seats: Any, observations: Any, rows: Rows) -> None:
+        """The same in some rows, without recall."""
+        games, peeks = self.games, self.last_peeks
+        loops.observe_without(games, self.variant.rules, peeks, rows, seats, observations)
 
     def _run_chance(self, rows: Rows) -> None:
         """Let chance have what the script says or what is drawn, up to the next decisions."""

@@ -10,8 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from alles_kaese_env.actions import as_whole_numbers
-from alles_kaese_env.agent import Agent, Opponent, load_agent
-from alles_kaese_env.core.loops import draw_seats, play_random, reward_games, step_seats
+from alles_kaese_env.agent import Agent, Opponent, has_recall, load_agent
+from alles_kaese_env.core.loops import (
+    draw_seats,
+    look_at_games,
+    play_random,
+    reward_games,
+    step_seats,
+)
 from alles_kaese_env.core.records import DECISION, OVER
 from alles_kaese_env.game_batch import GameBatch, Rows
 from alles_kaese_env.scripted import ScriptedDeal
@@ -52,6 +58,8 @@ class SingleSeatGames:
             payoff, so that the sum over an episode is the payoff as well (Ng,
             Harada and Russell 1999).
         record: write down every game for `GameBatch.replay`.
+        recall: as in `GameBatch`, for the learner, and for opponents that say ``recall = False``;
+            the others know as much as ever.
 
     Attributes (rewritten by each call):
         batch: the games. Its observations and masks are those of the learner.
@@ -72,9 +80,10 @@ class SingleSeatGames:
         reward: str = "win",
         on_illegal: str = "forfeit",
         record: bool = False,
+        recall: bool = True,
     ) -> None:
         players = variant.num_players
-        self.batch = GameBatch(num_games, variant, record=record)
+        self.batch = GameBatch(num_games, variant, record=record, recall=recall)
         self.rows = self.batch.all_rows
         self.seat = None if seat is None else whole_number("seat", seat, 0, players - 1)
         self.reward = one_of("reward", reward, REWARDS)
@@ -111,8 +120,7 @@ class SingleSeatGames:
         shares = np.asarray(weights, np.float64)
         if shares.shape != (len(opponents),) or (shares < 0).any() or not shares.sum() > 0:
             raise ValueError(f"weights is {weights!r}; allowed: {len(opponents)} numbers from 0 on")
-        variant = self.batch.variant
-        agents = [load_agent(f"opponents[{k}]", one, variant) for k, one in enumerate(opponents)]
+        agents = [self._loaded(f"opponents[{k}]", one) for k, one in enumerate(opponents)]
         self._replace_agents(agents, shares / shares.sum())
 
     def seed(self, streams: npt.NDArray[np.uint64], rng: np.random.Generator) -> None:
@@ -168,7 +176,8 @@ class SingleSeatGames:
         if self.on_illegal == "raise":
             batch.check(actions, rows)
         if self._is_random and not batch.goes_by_outcomes:
-            step_seats(batch.arrays, self._episodes, rows, actions)
+            step_seats(batch.arrays, self._episodes, batch.last_peeks, rows, actions)
+            batch.leave_out_recall(rows)
         else:
             batch.attempt(actions, rows)
             illegal = self.illegal[rows]  # the opponents' actions overwrite it
@@ -193,7 +202,7 @@ class SingleSeatGames:
     def set_state(self, state: State) -> None:
         """See `AllesKaeseEnv.set_state`; a state that is refused changes nothing."""
         open_state(state, "SingleSeatGames", ("batch", "rng", *SAVED))
-        games, _ = self.batch.checked_state(state["batch"])
+        games, *_ = self.batch.checked_state(state["batch"])
         last_seat, last_agent = self.batch.variant.num_players - 1, len(self._agents) - 1
         bounds = {**BOUNDS, "seats": (0, last_seat), "assigned": (0, last_agent)}
         arrays = {
@@ -211,15 +220,24 @@ class SingleSeatGames:
         self._is_learners_view = True
 
     def _checked_opponents(self, opponents: Any) -> list[Agent | None]:
-        variant, players = self.batch.variant, self.batch.variant.num_players
+        players = self.batch.variant.num_players
         if isinstance(opponents, (str, type)) or not isinstance(opponents, Sequence):
-            return [load_agent("opponents", opponents, variant)]
+            return [self._loaded("opponents", opponents)]
         if len(opponents) != players - 1:
             raise ValueError(
                 f"opponents has {len(opponents)} entries; allowed: {players - 1}, "
                 f"one for each other seat of {players} players"
             )
-        return [load_agent(f"opponents[{k}]", one, variant) for k, one in enumerate(opponents)]
+        return [self._loaded(f"opponents[{k}]", one) for k, one in enumerate(opponents)]
+
+    def _loaded(self, field: str, opponent: Any) -> Agent | None:
+        agent = load_agent(field, opponent, self.batch.variant)
+        if self.batch.recall and not has_recall(agent):
+            raise ValueError(
+                f"{field} is {opponent!r}, made to play without recall; "
+                "allowed: in games with recall=False"
+            )
+        return agent
 
     def _replace_agents(
         self, agents: list[Agent | None], weights: npt.NDArray[np.float64] | None
@@ -259,7 +277,7 @@ class SingleSeatGames:
         batch = self.batch
         self._is_learners_view = False
         if self._is_random and not batch.goes_by_outcomes:
-            play_random(*batch.arrays[:3], rows, self.seats)
+            play_random(*batch.arrays[:3], batch.last_peeks, rows, self.seats)
         else:
             while len(waiting := self._waiting(rows)):
                 self._opponents_act(waiting)
@@ -281,6 +299,8 @@ class SingleSeatGames:
             some = rows[which == k]
             agent = self._agents[k]
             whose = f" of opponent {name_of(agent)}"
+            if has_recall(agent) and not batch.recall:
+                look_at_games(batch.arrays, some)  # the opponent knows as much as ever
             actions = as_whole_numbers(self._choose(agent, some), len(some), whose)
             batch.check(actions, some, whose)
             batch.attempt(actions, some)

@@ -21,8 +21,10 @@ from alles_kaese_env.core.records import (
     CHEESE,
     DECISION,
     GAME,
+    LAST_PEEKS,
     MAX_HOLES,
     MAX_PLAYERS,
+    MAX_SLOTS,
     NO_ACTION,
     NUM_ACTIONS,
     NUM_FACES,
@@ -98,6 +100,36 @@ def checked_games(state: Mapping[str, Any], number: int, variant: Variant) -> np
         if len(wrong):
             raise ValueError(f"state has a game {wrong[0]} that cannot occur: {meaning}")
     return games
+
+
+def checked_last_peeks(
+    state: Mapping[str, Any], games: npt.NDArray[np.void]
+) -> npt.NDArray[np.void]:
+    """The last peeks of a state without recall, if they can be of its games; or `ValueError`."""
+    if "last_peeks" not in state:
+        raise ValueError("state has no last_peeks; allowed: a state of games with recall=False")
+    peeks = state["last_peeks"]
+    if not isinstance(peeks, np.ndarray) or peeks.dtype.descr != LAST_PEEKS.descr:
+        raise ValueError(f"state has last_peeks of {_kind_of(peeks)}; allowed: records of the core")
+    if peeks.shape != games.shape:
+        raise ValueError(f"state has last_peeks of {peeks.shape}; allowed: {games.shape}")
+    faces, slots = peeks["faces"].astype(np.int64), peeks["slots"].astype(np.int64)
+    for i, seat in np.argwhere((faces > 0) | (slots > 0)):
+        if not _can_show(games[i], seat, faces[i, seat], slots[i, seat]):
+            raise ValueError(f"state has a last peek of seat {seat} in game {i} that cannot occur")
+    return peeks
+
+
+def _can_show(game: np.void, seat: int, face: int, slot: int) -> bool:
+    """Whether a seat may have seen a face, and where; both are counted from 1, 0 for none."""
+    if not 0 < face <= NUM_FACES or slot > MAX_SLOTS:
+        return False
+    if game["known"][seat, face - 1] <= game["taken"][:, face - 1].astype(np.int64).sum():
+        return False
+    if slot == 0:
+        return True
+    in_slot = (int(game["front"][slot - 1]) - CHEESE) * MAX_HOLES + int(game["row"][slot - 1])
+    return bool(game["peeked"][slot - 1] >> seat & 1) and in_slot == face
 
 
 def _invariants(games: npt.NDArray[Any], variant: Variant) -> dict[str, npt.NDArray[np.bool_]]:

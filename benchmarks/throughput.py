@@ -36,11 +36,10 @@ from alles_kaese_env import GameBatch, Variant, alles_kaese_v0
 from alles_kaese_env.command_line import INTERRUPTED, Parser, provenance
 from alles_kaese_env.core.loops import deal, inform, random_action
 from alles_kaese_env.core.observe import OBSERVATION_RECORD
-from alles_kaese_env.core.records import MASK, OVER, STREAM
+from alles_kaese_env.core.records import MASK, OVER, STREAM, as_records
 from alles_kaese_env.core.rules import apply_action, legal_actions, run_chance
 from alles_kaese_env.core.streams import random_below
 from alles_kaese_env.files import checked_output, replacing
-from alles_kaese_env.game_batch import as_records
 from alles_kaese_env.variant import whole_number
 
 STEPS_BETWEEN_LOOKS = 64  # at the clock

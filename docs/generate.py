@@ -13,15 +13,26 @@ from typing import Any
 
 from agents.arena.matches import Score, ratings
 from agents.training.options import DEFAULTS, OPTIONS, Config, as_text, flag
-from alles_kaese_env import OBSERVATION, RULES_VERSION, STATE, AllesKaeseEnv
+from alles_kaese_env import (
+    NO_RECALL_VERSION,
+    OBSERVATION,
+    OBSERVATION_VERSION,
+    RULES_VERSION,
+    STATE,
+    AllesKaeseEnv,
+)
 from alles_kaese_env.actions import describe_action, encode_action
 from alles_kaese_env.command_line import Parser
+from alles_kaese_env.core.observe import RECALLED
 from alles_kaese_env.core.records import MAX_SLOTS, NUM_ACTIONS
 from alles_kaese_env.envs.pettingzoo_env import raw_env
 from alles_kaese_env.replay import load
 from alles_kaese_env.viewer.page import page_of
 
 DOCS = Path(__file__).parent
+
+
+RECALLED_NAMES = ", ".join(f"`{name}`" for name in RECALLED[:-1]) + f" and `{RECALLED[-1]}`"
 
 
 def observation_page() -> str:
@@ -38,6 +49,17 @@ This page is written by `python docs/generate.py`.
 
 {OBSERVATION.table()}
 
+## Without recall
+
+With `recall=False` the APIs leave out what a seat has to remember by itself; the layout is the
+same. What the seat saw when it peeked is shown until its next action, also when the card was
+discarded meanwhile, and never again: {RECALLED_NAMES} then tell only
+of that peek and of the taken cards, whose fronts all seats saw. Everything public stays, also which
+opponents peeked where. Games, masks and random streams are the same as with recall. `render` and
+replays, which are for people, still show all that a seat has seen. OpenSpiel does not have it.
+
+{recall_versions()}
+
 ## The whole state
 
 `GameBatch.states()` and PettingZoo's `state()` give a float32 vector of {STATE.size} numbers in
@@ -49,6 +71,22 @@ name.
 
 {STATE.table()}
 """
+
+
+def recall_versions() -> str:
+    """Observations with and without recall, their versions and ids."""
+    return table(
+        ["`recall`", "version", "Gymnasium", "PettingZoo"],
+        [
+            ["`True`", f"{OBSERVATION_VERSION}", "`AllesKaese-v0`", "`alles_kaese-v0`"],
+            [
+                "`False`",
+                f"{NO_RECALL_VERSION} (`NO_RECALL_VERSION`)",
+                "`AllesKaeseNoRecall-v0`",
+                "`alles_kaese_no_recall-v0`",
+            ],
+        ],
+    )
 
 
 def environment_page() -> str:

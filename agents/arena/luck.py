@@ -44,6 +44,7 @@ from alles_kaese_env.core.records import (
     TAKE,
     TRAP,
     UNSEEN,
+    as_records,
 )
 from alles_kaese_env.core.rules import (
     apply_action,
@@ -55,7 +56,7 @@ from alles_kaese_env.core.rules import (
     sample_chance,
     seat_after,
 )
-from alles_kaese_env.game_batch import GameBatch, as_records
+from alles_kaese_env.game_batch import GameBatch
 from alles_kaese_env.variant import Variant
 
 RANDOM, GREEDY, REFERENCE, HEURISTIC = range(4)  # models

@@ -21,8 +21,7 @@ from agents.solve.sequence_form import (
 from agents.solve.subgames import Subgames, Written, inform_movers
 from alles_kaese_env.agent import Agent, StochasticAgent
 from alles_kaese_env.core.observe import OBSERVATION_RECORD, OBSERVATION_SIZE
-from alles_kaese_env.core.records import MASK, NUM_ACTIONS
-from alles_kaese_env.game_batch import as_records
+from alles_kaese_env.core.records import MASK, NUM_ACTIONS, as_records
 from alles_kaese_env.seeding import agent_generator
 from alles_kaese_env.variant import Variant, whole_number
 

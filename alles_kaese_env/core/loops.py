@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from alles_kaese_env.core.beliefs import determinise, forget
 from alles_kaese_env.core.jit import jit
-from alles_kaese_env.core.observe import observe, observe_state
+from alles_kaese_env.core.observe import observe, observe_state, observe_without_recall
 from alles_kaese_env.core.records import (
     DECISION,
     FRONT,
@@ -40,6 +40,7 @@ from alles_kaese_env.core.rules import (
     clear,
     legal_actions,
     lost_payoff,
+    note_last_peeks,
     num_chance_outcomes,
     run_chance,
     sample_chance,
@@ -215,6 +216,14 @@ def chance_games(games, streams, rules, rows, outcomes):
         apply_chance(games[i], rules[0], outcomes[k])
 
 
+@jit
+def note_peeks(games, rules, last_peeks, rows):
+    """`note_last_peeks` in each row, where games are played without recall."""
+    if len(last_peeks):
+        for i in rows:
+            note_last_peeks(games[i], rules[0], last_peeks[i])
+
+
 # --- Event by event ------------------------------------------------------------------------
 
 
@@ -261,13 +270,16 @@ def play_event(games, rules, number, weights, seen):
 
 
 @jit
-def play_random(games, streams, rules, rows, seats):
+def play_random(games, streams, rules, last_peeks, rows, seats):
     """Let every seat but seats[i] act at random until it is that seat's turn or the end."""
+    is_noted = len(last_peeks) > 0
     for i in rows:
         while games[i].phase == DECISION and games[i].seat != seats[i]:
             legal = legal_actions(games[i], rules[0])
             apply_action(games[i], rules[0], random_action(legal, streams[i]))
             run_chance(games[i], rules[0], streams[i])
+            if is_noted:
+                note_last_peeks(games[i], rules[0], last_peeks[i])
 
 
 @jit
@@ -286,11 +298,12 @@ def reward_games(buffers, episodes, rows):
 
 
 @jit
-def step_seats(buffers, episodes, rows, actions):
+def step_seats(buffers, episodes, last_peeks, rows, actions):
     """Let the seat of each row act, and the others at random up to its next turn."""
     games, streams, rules, seats = buffers[:4]
     try_games(games, streams, rules, rows, actions, episodes[0])
-    play_random(games, streams, rules, rows, seats)
+    note_peeks(games, rules, last_peeks, rows)
+    play_random(games, streams, rules, last_peeks, rows, seats)
     look_at_games(buffers, rows)
     reward_games(buffers, episodes, rows)
 
@@ -303,6 +316,17 @@ def observe_games(games, rules, seats, observations):
     """What seat seats[i] knows of each game i."""
     for i in range(len(games)):
         observe(games[i], rules[0], seats[i], observations[i])
+
+
+@jit
+def observe_without(games, rules, last_peeks, rows, seats, observations):
+    """What seat seats[i] knows of the game of each row i without recall."""
+    work = games[:1].copy()
+    for i in rows:
+        work[0] = games[i]
+        observe_without_recall(
+            games[i], rules[0], seats[i], last_peeks[i], work[0], observations[i]
+        )
 
 
 @jit

@@ -82,6 +82,7 @@ LAYOUT: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
     ("opponent_fronts", ("opponents", "holes"), "per_copy",
      "how many fronts each opponent knows, by holes, wherever the cards are now / copies (T3)"),
 )  # fmt: skip
+RECALLED = ("own_peeks", "trap_share", "trap_probability", "known")  # what recall has a part in
 STATE_LAYOUT = (
     # The whole state: who saw which fronts, then what a seat would observe that saw them all.
     ("peeks", ("slots", "seats"), BITS, "which seats peeked at the card in each slot (T3)"),
@@ -101,6 +102,7 @@ OBSERVATION_RECORD = record_of(LAYOUT)
 STATE_RECORD = record_of(STATE_LAYOUT)
 OBSERVATION_SIZE = OBSERVATION_RECORD.itemsize // 4
 OBSERVATION_VERSION = 1
+NO_RECALL_VERSION = 1  # of the same layout without recall
 
 
 @jit
@@ -181,6 +183,24 @@ def observe_seat(game, rules, seat, place, out):
     if place > 0:
         fronts = pack_bytes(game.known[seat], 0) + pack_bytes(game.known[seat], MAX_HOLES)
         scale_bytes(fronts, rules.per_copy, out.opponent_fronts[place - 1])
+
+
+@jit
+def observe_without_recall(game, rules, seat, last_peeks, work, out):
+    """`observe` for a seat that has forgotten its peeks, except the one that was its last action.
+
+    What all seats know by a take is no memory of its own. ``work`` is a GAME to work in, a copy of
+    the game.
+    """
+    for slot in range(MAX_SLOTS):
+        if last_peeks.slots[seat] != slot + 1:
+            work.peeked[slot] = game.peeked[slot] & 255 - (1 << seat)
+    for face in range(NUM_FACES):
+        known = np.int64(last_peeks.faces[seat] == face + 1)
+        for taker in range(rules.num_players):
+            known += np.int64(game.taken[taker, face])
+        work.known[seat, face] = known
+    observe(work, rules, seat, out)
 
 
 @jit

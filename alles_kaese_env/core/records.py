@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 # --- Capacities and codes ------------------------------------------------------------------
 
@@ -61,9 +62,22 @@ def record(fields: list[tuple[Any, ...]]) -> np.dtype[Any]:
     return np.dtype((np.record, np.dtype(fields, align=True)))
 
 
+def as_records(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[np.void]:
+    """A contiguous array (B,) or (B, n) as (B,) records over the same memory."""
+    return array.view(dtype).reshape(len(array))
+
+
 GAME = record([field[:3] for field in GAME_FIELDS])
 STREAM = record([("counter", "u8")])
 MASK = record([("legal", "u1", (NUM_ACTIONS,))])
+LAST_PEEKS = record(
+    # What a game played without recall keeps beside its record: of each seat whose last action was
+    # a peek, what it saw, known to that seat alone. 0 for none.
+    [
+        ("faces", "u1", (MAX_PLAYERS,)),  # face + 1 of the card, while not all seats know it
+        ("slots", "u1", (MAX_PLAYERS,)),  # slot + 1, while the card lies there
+    ]
+)
 
 RULES = record(
     [

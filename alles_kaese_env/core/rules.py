@@ -296,6 +296,31 @@ def last_mover(game, rules):
     return seat_after(np.int64(game.seat), rules.num_players - 1, rules)
 
 
+@jit
+def note_last_peeks(game, rules, last_peeks):
+    """Bring ``last_peeks`` up to date after a deal, or after an action and what chance did then.
+
+    Doing it twice changes nothing.
+    """
+    if game.turns == 0:
+        for seat in range(MAX_PLAYERS):
+            last_peeks.faces[seat] = 0
+            last_peeks.slots[seat] = 0
+        return
+    mover, slot, kind = last_mover(game, rules), slot_of(game.action), kind_of(game.action)
+    last_peeks.faces[mover] = 0
+    last_peeks.slots[mover] = 0
+    if kind == PEEK:
+        last_peeks.faces[mover] = face_of(game.front[slot], game.row[slot]) + 1
+        last_peeks.slots[mover] = slot + 1
+        return
+    for seat in range(rules.num_players):  # the card has left the row
+        if last_peeks.slots[seat] == slot + 1:
+            last_peeks.slots[seat] = 0
+            if kind == TAKE:
+                last_peeks.faces[seat] = 0
+
+
 # --- P. Points ---------------------------------------------------------------------------
 
 

@@ -98,7 +98,7 @@ class EverySeat:
     ``action_mask`` its legal actions, int8 (18,), all 0 for an agent that does not act.
     """
 
-    def _open(self, variant: Variant, key: str, record: bool = False) -> None:
+    def _open(self, variant: Variant, key: str, record: bool = False, recall: bool = True) -> None:
         """Make agents, spaces and game; ``key`` is the one of the observation."""
         self.variant = variant
         self.possible_agents = [f"player_{seat}" for seat in range(variant.num_players)]
@@ -110,7 +110,7 @@ class EverySeat:
         self.action_spaces = {
             agent: gymnasium.spaces.Discrete(NUM_ACTIONS) for agent in self.possible_agents
         }
-        self._batch = GameBatch(1, variant, record=record)
+        self._batch = GameBatch(1, variant, record=record, recall=recall)
         self._key = key
 
     def _deal(

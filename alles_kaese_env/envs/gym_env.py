@@ -65,6 +65,9 @@ class AllesKaeseEnv(OneGame, gymnasium.Env[npt.NDArray[np.float32], np.int64]):
             has seen.
         record: record every game for `replay`, from the next deal on; then `render` shows all
             turns, else the last one.
+        recall: False leaves out of the learner's observations what its seat has to remember by
+            itself: what a peek of its own saw is shown until its next action. Opponents know as
+            much as ever, unless they say ``recall = False``.
         **variant: the other fields of `Variant`: traps, copies, row_size, trap_limit, burn.
 
     `reset(seed=...)` takes 0 to 2^64 - 1. `reset(options={"deck": ..., "dice": ...})` deals a
@@ -76,7 +79,7 @@ class AllesKaeseEnv(OneGame, gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         ValueError: an argument, a seed or an option is not what is allowed.
 
     ## Version history
-    v0: first version.
+    v0: first version. `AllesKaeseNoRecall-v0` is the same with ``recall=False``.
     """
 
     metadata = {"render_modes": MODES, "render_fps": RENDER_FPS}  # noqa: RUF012 - as Gymnasium has it
@@ -91,6 +94,7 @@ class AllesKaeseEnv(OneGame, gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         render_mode: str | None = None,
         perspective: Perspective | None = None,
         record: bool = False,
+        recall: bool = True,
         **variant: Any,
     ) -> None:
         self.variant = variant_of(AllesKaeseEnv, num_players, variant)
@@ -98,7 +102,9 @@ class AllesKaeseEnv(OneGame, gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         self.action_space = gymnasium.spaces.Discrete(NUM_ACTIONS)
         self.render_mode = render_mode
         self._renderer = Renderer(render_mode, perspective, self.variant)
-        self._games = SingleSeatGames(1, self.variant, opponents, seat, reward, on_illegal, record)
+        self._games = SingleSeatGames(
+            1, self.variant, opponents, seat, reward, on_illegal, record, recall
+        )
         self._batch = self._games.batch
         self._action = np.zeros(1, np.int64)
         self._is_seeded = False

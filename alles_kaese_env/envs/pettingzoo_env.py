@@ -47,6 +47,8 @@ class raw_env(OneGame, EverySeat, AECEnv[str, Observation, int]):  # type: ignor
         perspective: what `render` shows: "public" for what everybody sees, a seat for what it may
             know, or "all" for every front that anybody has seen.
         record: record every game for `replay`; then `render` shows all turns, else the last one.
+        recall: False leaves out of all observations what an agent has to remember by itself: what
+            a peek of its own saw is shown until its next action.
         **variant: the other fields of `Variant`: traps, copies, row_size, trap_limit, burn.
 
     `reset` takes the seeds and options of `AllesKaeseEnv.reset`. `step` raises `ValueError` for
@@ -71,10 +73,11 @@ class raw_env(OneGame, EverySeat, AECEnv[str, Observation, int]):  # type: ignor
         render_mode: str | None = None,
         perspective: Perspective = PUBLIC,
         record: bool = False,
+        recall: bool = True,
         **variant: Any,
     ) -> None:
         super().__init__()
-        self._open(variant_of(raw_env, num_players, variant), "observation", record)
+        self._open(variant_of(raw_env, num_players, variant), "observation", record, recall)
         self.render_mode = render_mode
         self._renderer = Renderer(render_mode, perspective, self.variant)
         self._seat_of = {agent: seat for seat, agent in enumerate(self.possible_agents)}
@@ -154,7 +157,7 @@ class raw_env(OneGame, EverySeat, AECEnv[str, Observation, int]):  # type: ignor
             ValueError: the state is of another version or other rules, or one that cannot occur.
         """
         open_state(state, "raw_env", ("batch", "dead_steps"))
-        games, _ = self._batch.checked_state(state["batch"])
+        games, *_ = self._batch.checked_state(state["batch"])
         is_over = games["phase"][0] == OVER
         most = len(self.possible_agents) if is_over else 0
         gone = whole_number("state['dead_steps']", state["dead_steps"], 0, most)

@@ -43,7 +43,8 @@ class AllesKaeseMultiAgentEnv(EverySeat, MultiAgentEnv):  # type: ignore[misc]
             action that the mask forbids: "forfeit" ends the game, with reward -1 for the agent
             that played it and 0 for the others (as PettingZoo's wrappers do; RLlib's checker and
             its random policy know no masks); "raise" raises `ValueError` and leaves the game as
-            it is.
+            it is. ``recall``: False leaves out of all observations what an agent has to remember
+            by itself: what a peek of its own saw is shown until its next action.
 
     `reset` takes the seeds and options of `AllesKaeseEnv.reset`. RLlib seeds game i of env runner
     w with ``seed + w + i``, so two games can have the same seed; here each env runner has a
@@ -57,11 +58,12 @@ class AllesKaeseMultiAgentEnv(EverySeat, MultiAgentEnv):  # type: ignore[misc]
         super().__init__()
         fields = {"on_illegal": "forfeit", **(config or {})}
         self.on_illegal = one_of("on_illegal", fields.pop("on_illegal"), ON_ILLEGAL)
-        allowed = [*Variant.__dataclass_fields__, "on_illegal"]
+        recall = fields.pop("recall", True)
+        allowed = [*Variant.__dataclass_fields__, "on_illegal", "recall"]
         for name in fields:
             if name not in allowed:
                 raise ValueError(f"config has {name!r}; allowed: {', '.join(allowed)}")
-        self._open(Variant(**fields), "observations")
+        self._open(Variant(**fields), "observations", recall=recall)
         self.agents = self.possible_agents[:]
         self._stream = getattr(config, "worker_index", 0)  # of RLlib's EnvContext
         self._is_over = True

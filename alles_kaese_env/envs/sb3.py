@@ -188,7 +188,7 @@ class AllesKaeseVecEnv(GamesVecEnv):
 
     Args:
         num_envs: number of games, B below.
-        num_players, opponents, seat, reward, on_illegal, record, **variant: as in
+        num_players, opponents, seat, reward, on_illegal, record, recall, **variant: as in
             `alles_kaese_env.AllesKaeseEnv`.
         seed: as for `seed`.
 
@@ -213,12 +213,13 @@ class AllesKaeseVecEnv(GamesVecEnv):
         on_illegal: str = "forfeit",
         seed: int | None = None,
         record: bool = False,
+        recall: bool = True,
         **variant: Any,
     ) -> None:
         self.variant = variant_of(AllesKaeseVecEnv, num_players, variant)
         number = whole_number("num_envs", num_envs, 1, 2**31 - 1)
         self.games = SingleSeatGames(
-            number, self.variant, opponents, seat, reward, on_illegal, record
+            number, self.variant, opponents, seat, reward, on_illegal, record, recall
         )
         super().__init__([self.games])
         if seed is not None:

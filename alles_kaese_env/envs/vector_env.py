@@ -37,7 +37,7 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
         num_envs: number of games, B below.
         autoreset_mode: `AutoresetMode` or its value: NEXT_STEP, SAME_STEP or DISABLED, as
             Gymnasium defines them.
-        num_players, opponents, seat, reward, on_illegal, record, **variant: as in
+        num_players, opponents, seat, reward, on_illegal, record, recall, **variant: as in
             `AllesKaeseEnv`. With ``on_illegal="raise"`` no game is changed when one of the
             actions is illegal.
         render_mode, perspective: as in `AllesKaeseEnv`, without a window.
@@ -75,6 +75,7 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
         render_mode: str | None = None,
         perspective: Perspective | None = None,
         record: bool = False,
+        recall: bool = True,
         max_episode_steps: int | None = None,
         **variant: Any,
     ) -> None:
@@ -83,7 +84,7 @@ class AllesKaeseVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.int6
         self._renderer = Renderer(render_mode, perspective, self.variant, modes)
         self.num_envs = whole_number("num_envs", num_envs, 1, 2**31 - 1)
         self._games = SingleSeatGames(
-            num_envs, self.variant, opponents, seat, reward, on_illegal, record
+            num_envs, self.variant, opponents, seat, reward, on_illegal, record, recall
         )
         self._limit = NO_LIMIT
         if max_episode_steps is not None:

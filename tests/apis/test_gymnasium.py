@@ -101,6 +101,12 @@ def test_checker_behind_the_wrappers_of_make(options):
     assert ["is different from the unwrapped" in str(one.message) for one in caught] == [True]
 
 
+def test_checker_finds_no_fault_without_recall():
+    env = gym.make("AllesKaeseNoRecall-v0")
+    check_env(env.unwrapped)
+    assert (env.spec.id, env.unwrapped._batch.recall) == ("AllesKaeseNoRecall-v0", False)
+
+
 def test_spaces():
     env = gym.make("AllesKaese-v0", num_players=5)
     assert env.action_space == gym.spaces.Discrete(NUM_ACTIONS)

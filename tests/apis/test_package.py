@@ -18,7 +18,7 @@ from alles_kaese_env import (
     alles_kaese_v0,
 )
 from alles_kaese_env.core import loops
-from alles_kaese_env.game_batch import BYTES_A_GAME
+from alles_kaese_env.core.memory import BYTES_A_GAME
 from apis.helpers import COPIES, PACKAGE, arrays_in, run_python, scribble
 
 FILES = sorted(PACKAGE.rglob("*.py"))

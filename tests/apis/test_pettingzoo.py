@@ -107,6 +107,14 @@ def test_api_of_variants(variant, make, capsys):
     assert {str(one.message) for one in caught} == KNOWN_WARNINGS
 
 
+def test_api_without_recall(make, capsys):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        api_test(make(recall=False), num_cycles=100)
+    assert {str(one.message) for one in caught} == KNOWN_WARNINGS
+    seed_test(lambda: make(recall=False), num_cycles=50)
+
+
 def test_state(players):
     state_test(alles_kaese_v0.env(num_players=players), alles_kaese_v0.raw_env(), num_cycles=100)
 

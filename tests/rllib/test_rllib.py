@@ -107,6 +107,12 @@ def test_the_checker_of_rllib(players):
     check_multiagent_environments(AllesKaeseMultiAgentEnv({"num_players": players}))
 
 
+def test_the_checker_of_rllib_without_recall():
+    env = AllesKaeseMultiAgentEnv({"recall": False})
+    check_multiagent_environments(env)
+    assert not env._batch.recall
+
+
 def illegal_in(seen):
     (agent, parts), *_ = seen.items()
     return {agent: int(parts["action_mask"].argmin())}

@@ -19,9 +19,9 @@ from alles_kaese_env.core.records import (
     OVER,
     STREAM,
     TRAP,
+    as_records,
 )
 from alles_kaese_env.core.rules import chance_weight, face_of, legal_actions, num_chance_outcomes
-from alles_kaese_env.game_batch import as_records
 
 CHANCE = (CARD, DIE, FRONT)
 VARIANTS = [
