@@ -23,7 +23,8 @@ ALPHA, KL_COEF = 0.05, 0.3
 
 
 def new(**options):
-    config = Config(algo="mmd", num_envs=4, n_steps=8, batch_size=32, **options)
+    reused = {"n_epochs": 4, "learning_rate": 1e-3}
+    config = Config(algo="mmd", num_envs=4, n_steps=8, batch_size=32, **reused, **options)
     return new_model(config, games_of(config))
 
 

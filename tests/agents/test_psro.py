@@ -46,6 +46,8 @@ def learned(pool, rollouts, **options):
         num_envs=16,
         n_steps=8,
         batch_size=64,
+        n_epochs=4,
+        learning_rate=1e-3,
         hidden=32,
         iteration_steps=2 * ROLLOUT,
         total_steps=rollouts * ROLLOUT,
