@@ -37,19 +37,20 @@ __all__ = [
     "encode_action",
 ]
 
-for name, recall in (("AllesKaese-v0", True), ("AllesKaeseNoRecall-v0", False)):
-    if name not in gymnasium.registry:
+_WITHOUT = {"recall": False}
+for _id, _options in (("AllesKaese-v0", {}), ("AllesKaeseNoRecall-v0", _WITHOUT)):
+    if _id not in gymnasium.registry:
         gymnasium.register(
-            id=name,
+            id=_id,
             entry_point="alles_kaese_env.envs.gym_env:AllesKaeseEnv",
             vector_entry_point="alles_kaese_env.envs.vector_env:AllesKaeseVectorEnv",
-            kwargs={} if recall else {"recall": False},
+            kwargs=_options,
         )
-for name, recall in (("alles_kaese-v0", True), ("alles_kaese_no_recall-v0", False)):
-    if name not in pettingzoo.aec_registry:
+for _id, _options in (("alles_kaese-v0", {}), ("alles_kaese_no_recall-v0", _WITHOUT)):
+    if _id not in pettingzoo.aec_registry:
         pettingzoo.register(
             "aec",
-            id=name,
+            id=_id,
             entry_point="alles_kaese_env.envs.pettingzoo_env:env",
-            kwargs={} if recall else {"recall": False},
+            kwargs=_options,
         )

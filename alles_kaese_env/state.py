@@ -33,6 +33,7 @@ from alles_kaese_env.core.records import (
     TRAP,
     UNSEEN,
 )
+from alles_kaese_env.core.rules import face_of
 from alles_kaese_env.files import read_arrays, reading, replacing
 from alles_kaese_env.variant import Variant
 
@@ -128,8 +129,8 @@ def _can_show(game: np.void, seat: int, face: int, slot: int) -> bool:
         return False
     if slot == 0:
         return True
-    in_slot = (int(game["front"][slot - 1]) - CHEESE) * MAX_HOLES + int(game["row"][slot - 1])
-    return bool(game["peeked"][slot - 1] >> seat & 1) and in_slot == face
+    in_slot = face_of(int(game["front"][slot - 1]), int(game["row"][slot - 1]))
+    return bool(game["peeked"][slot - 1] >> seat & 1) and in_slot == face - 1
 
 
 def _invariants(games: npt.NDArray[Any], variant: Variant) -> dict[str, npt.NDArray[np.bool_]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.arena.matches import Score, ratings
-from agents.training.options import DEFAULTS, OPTIONS, Config, as_text, flag
+from agents.training.options import DEFAULTS, DEFAULTS_OF_RLLIB, OPTIONS, Config, as_text, flag
 from alles_kaese_env import (
     NO_RECALL_VERSION,
     OBSERVATION,
@@ -419,9 +419,11 @@ def options_page() -> str:
         resume = "; may change with `--resume`" if about.can_change else ""
         meaning = f"{about.scope('`')}{about.meaning}{resume}"
         rows.append([flags, f"`{as_text(default)}`", allowed, meaning])
-    algorithms = [
-        [f"`{algo}`", ", ".join(f"`{flag(name)} {value}`" for name, value in defaults.items())]
-        for algo, defaults in DEFAULTS.items()
+    others = {f"--algo {algo}": defaults for algo, defaults in DEFAULTS.items()}
+    others["--engine rllib"] = DEFAULTS_OF_RLLIB
+    exceptions = [
+        [f"`{given}`", ", ".join(f"`{flag(name)} {value}`" for name, value in defaults.items())]
+        for given, defaults in others.items()
     ]
     return f"""# Training options
 
@@ -433,9 +435,9 @@ The options of `python train.py`. In addition, `--out DIRECTORY` names the direc
 
 {table(["option", "default", "allowed", "meaning"], rows)}
 
-Algorithms whose defaults are others:
+What has other defaults:
 
-{table(["`--algo`", "defaults"], algorithms)}
+{table(["with", "defaults"], exceptions)}
 """
 
 
