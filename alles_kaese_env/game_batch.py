@@ -435,9 +435,9 @@ class GameBatch:
         """Update all that follows from the records, for ``seats`` (B,) or the seats to move."""
         self.seats[rows] = (self.games["seat"] if seats is None else seats)[rows]
         loops.look_at_games(self.arrays, rows)
-        self.leave_out_recall(rows)
+        self._leave_out_recall(rows)
 
-    def leave_out_recall(self, rows: Rows) -> None:
+    def _leave_out_recall(self, rows: Rows) -> None:
         """Without recall, write the observations of these rows anew, for ``self.seats``."""
         if not self.recall:
             self._observe_rows(self.seats, self.buffers.observations, rows)
@@ -446,7 +446,7 @@ class GameBatch:
         """`step` by the streams of the games."""
         loops.step_games(self.arrays, rows, actions, self.autoreset)
         self._note_peeks(rows)
-        self.leave_out_recall(rows)
+        self._leave_out_recall(rows)
 
     def _note_peeks(self, rows: Rows) -> None:
         if not self.recall:

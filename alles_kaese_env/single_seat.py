@@ -175,9 +175,8 @@ class SingleSeatGames:
             raise gymnasium.error.ResetNeeded("step was called without a game; call reset first")
         if self.on_illegal == "raise":
             batch.check(actions, rows)
-        if self._is_random and not batch.goes_by_outcomes:
-            step_seats(batch.arrays, self._episodes, batch.last_peeks, rows, actions)
-            batch.leave_out_recall(rows)
+        if self._is_one_loop:
+            step_seats(batch.arrays, self._episodes, rows, actions)
         else:
             batch.attempt(actions, rows)
             illegal = self.illegal[rows]  # the opponents' actions overwrite it
@@ -272,12 +271,17 @@ class SingleSeatGames:
             drawn = self.rng.choice(number, (len(rows), 1), p=self._weights)
             self._assigned[rows] = self._first_new + drawn
 
+    @property
+    def _is_one_loop(self) -> bool:
+        """Whether a compiled loop plays all opponents; without recall each peek is noted."""
+        return self._is_random and self.batch.recall and not self.batch.goes_by_outcomes
+
     def _to_learner(self, rows: Rows) -> None:
         """Let the opponents play up to the learner's next decision or the end."""
         batch = self.batch
         self._is_learners_view = False
-        if self._is_random and not batch.goes_by_outcomes:
-            play_random(*batch.arrays[:3], batch.last_peeks, rows, self.seats)
+        if self._is_one_loop:
+            play_random(*batch.arrays[:3], rows, self.seats)
         else:
             while len(waiting := self._waiting(rows)):
                 self._opponents_act(waiting)

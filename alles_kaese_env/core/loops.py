@@ -218,10 +218,9 @@ def chance_games(games, streams, rules, rows, outcomes):
 
 @jit
 def note_peeks(games, rules, last_peeks, rows):
-    """`note_last_peeks` in each row, where games are played without recall."""
-    if len(last_peeks):
-        for i in rows:
-            note_last_peeks(games[i], rules[0], last_peeks[i])
+    """`note_last_peeks` in each row."""
+    for i in rows:
+        note_last_peeks(games[i], rules[0], last_peeks[i])
 
 
 # --- Event by event ------------------------------------------------------------------------
@@ -270,16 +269,13 @@ def play_event(games, rules, number, weights, seen):
 
 
 @jit
-def play_random(games, streams, rules, last_peeks, rows, seats):
+def play_random(games, streams, rules, rows, seats):
     """Let every seat but seats[i] act at random until it is that seat's turn or the end."""
-    is_noted = len(last_peeks) > 0
     for i in rows:
         while games[i].phase == DECISION and games[i].seat != seats[i]:
             legal = legal_actions(games[i], rules[0])
             apply_action(games[i], rules[0], random_action(legal, streams[i]))
             run_chance(games[i], rules[0], streams[i])
-            if is_noted:
-                note_last_peeks(games[i], rules[0], last_peeks[i])
 
 
 @jit
@@ -298,12 +294,11 @@ def reward_games(buffers, episodes, rows):
 
 
 @jit
-def step_seats(buffers, episodes, last_peeks, rows, actions):
+def step_seats(buffers, episodes, rows, actions):
     """Let the seat of each row act, and the others at random up to its next turn."""
     games, streams, rules, seats = buffers[:4]
     try_games(games, streams, rules, rows, actions, episodes[0])
-    note_peeks(games, rules, last_peeks, rows)
-    play_random(games, streams, rules, last_peeks, rows, seats)
+    play_random(games, streams, rules, rows, seats)
     look_at_games(buffers, rows)
     reward_games(buffers, episodes, rows)
 
