@@ -6,9 +6,12 @@ fields of `Config`.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Any
 
+import psutil
 import torch
 
 import agents
@@ -40,6 +43,7 @@ MOST_CARDS = 12  # of the largest variant that was solved
 # From here on another worker pays, see docs/performance.md.
 STEPS_THAT_PAY = 500_000  # in a run: it takes seconds to start a worker
 GAMES_THAT_PAY, BATCH_THAT_PAYS = 128, 256  # of a minibatch, for each worker
+SECONDS_OF_LOAD = 0.5  # over which other processes are watched
 
 
 class RunError(ValueError):
@@ -114,7 +118,8 @@ class Config:
     workers: int = option(
         0,
         "processes that play and learn as one, each with its share of the games; 0: one for each "
-        "core that this process may use, fewer where more would not pay",
+        "core that this process may use and others leave idle at the start, fewer where more would "
+        "not pay",
         high=1024,
         can_change=True,
         engine="sb3",
@@ -267,7 +272,7 @@ class Config:
         if self.engine != "sb3" or self.device != "cpu" or self.total_steps < STEPS_THAT_PAY:
             return 1
         pays = min(self.num_envs // GAMES_THAT_PAY, self.batch_size // BATCH_THAT_PAYS)
-        return max(1, min(usable_cores() // self.threads, pays))
+        return max(1, min(idle_cores() // self.threads, pays))
 
     def of_worker(self, rank: int) -> Config:
         """What the worker of that rank plays: its share of the games."""
@@ -293,6 +298,19 @@ class Config:
     def games_of_report(self) -> int:
         """Games for each line of the final report."""
         return self.report_games or 5 * self.evaluation_games
+
+
+@cache
+def idle_cores() -> int:
+    """Cores that this process may use and that other processes leave idle; at least one.
+
+    Looked up once, so that everything in a run goes by the same number. Beside a process that
+    keeps a core busy, a worker on that core costs the others more than it adds.
+    """
+    shares = psutil.cpu_percent(SECONDS_OF_LOAD, percpu=True)
+    own = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(shares))
+    idle = sum(1 - shares[core] / 100 for core in own if core < len(shares))
+    return max(1, min(usable_cores(), round(idle)))
 
 
 def flag(name: str) -> str:

@@ -7,6 +7,7 @@ import json
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -89,7 +90,8 @@ def others(model: MaskablePPO, config: Config, pool: Path) -> Iterator[list[Base
     Yields:
         The callbacks with which the model learns together with them; none for a single worker.
     """
-    number = config.number_of_workers
+    config = replace(config, workers=config.number_of_workers)  # the same one in each process
+    number = config.workers
     if number == 1 or model.num_timesteps >= config.total_steps:
         yield []
         return

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from agent_tools import assert_one_line_of_error, start_python
@@ -383,7 +384,7 @@ def test_workers_that_are_not_allowed(arguments, line, tmp_path, capsys):
     ids=str,
 )
 def test_how_many_workers_a_run_has_by_itself(monkeypatch, changes, number):
-    monkeypatch.setattr(options, "usable_cores", lambda: 4)
+    monkeypatch.setattr(options, "idle_cores", lambda: 4)
     assert replace(Config(), **changes).number_of_workers == number
 
 
@@ -408,6 +409,30 @@ def test_limits_of_cgroups_are_heeded(tmp_path, membership, files, limits):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     assert list(command_line._cgroup_limits(tmp_path / "membership", tmp_path)) == limits
+
+
+@pytest.mark.parametrize(
+    ("usable", "shares", "idle"),
+    [
+        (4, [0.0, 3.0, 0.0, 10.0], 4),
+        (4, [100.0, 3.0, 0.0, 10.0], 3),
+        (4, [50.0, 50.0, 60.0, 40.0], 2),  # processes that move from core to core
+        (4, [100.0, 100.0, 100.0, 100.0], 1),
+        (2, [0.0, 0.0, 100.0, 0.0], 2),  # a limit of a cgroup
+    ],
+)
+def test_cores_that_others_keep_busy_get_no_worker(monkeypatch, usable, shares, idle):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4)), raising=False)
+    monkeypatch.setattr(options, "usable_cores", lambda: usable)
+    monkeypatch.setattr(psutil, "cpu_percent", lambda *_, **__: shares)
+    assert options.idle_cores.__wrapped__() == idle
+
+
+def test_only_cores_of_the_affinity_count(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 3}, raising=False)
+    monkeypatch.setattr(options, "usable_cores", lambda: 2)
+    monkeypatch.setattr(psutil, "cpu_percent", lambda *_, **__: [0.0, 100.0, 0.0, 0.0])
+    assert options.idle_cores.__wrapped__() == 1
 
 
 def test_usable_cores_are_at_least_one(monkeypatch):
