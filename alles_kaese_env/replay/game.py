@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -128,23 +128,16 @@ class Replay:
         self.variant = variant
         self.perspective = checked_perspective(variant, perspective)
         self.names = checked_names(variant, names)
-        builder = GameBuilder(variant, self.perspective)
-        steps: list[list[Event]] = [[]]  # what led to the first decision, and from each to the next
-        positions = []
-        for given in events:
-            event = builder.take(given)
-            if event.phase == DECISION:
-                steps.append([])
-            steps[-1].append(event)
-            if builder.phase >= DECISION:
-                positions.append(builder.game.copy())
-        if builder.phase < DECISION:
-            raise ValueError(f"the record ends where {PHASES[builder.phase]} is due")
-        self.events = tuple(event for step in steps for event in step)
-        self.games = np.array(positions, GAME)
+        observer = Observer(variant, self.perspective)
+        for event in events:
+            observer.take(event)
+        if observer.phase < DECISION:
+            raise ValueError(f"the record ends where {PHASES[observer.phase]} is due")
+        self.events = tuple(observer.events)
+        self.games = np.array(observer.games, GAME)
         self.games.flags.writeable = False
-        self.deal = _cards_of(steps[0])
-        self.turns = tuple(map(_turn_of, self.games[:-1], self.games[1:], steps[1:]))
+        self.deal = observer.deal
+        self.turns = tuple(observer.turns)
 
     def __len__(self) -> int:
         """How many positions there are."""
@@ -198,19 +191,11 @@ class Replay:
                 f"perspective is {wanted!r}, and the replay holds {self.perspective!r} only; "
                 f"allowed: {self.perspective!r}, {PUBLIC!r}"
             )
-        return Replay(self.variant, self._events_for(wanted), perspective=wanted, names=self.names)
-
-    def _events_for(self, perspective: Perspective) -> Iterator[Event]:
-        """The events that another perspective saw, with the same outcomes."""
-        builder = GameBuilder(self.variant, perspective)
+        observer = Observer(self.variant, wanted)
         turns = iter(self.turns)
         for event in self.events:
-            if event.phase != FRONT:
-                yield builder.take(event)
-            if event.phase == DECISION:
-                turn = next(turns)
-                if builder.phase == FRONT:  # also of a card that this replay knew already
-                    yield builder.take(Event(FRONT, turn.front - CHEESE))
+            observer.follow(event, next(turns).front if event.phase == DECISION else UNSEEN)
+        return Replay(self.variant, observer.events, perspective=wanted, names=self.names)
 
 
 def observation_of(game: Any, variant: Variant, seat: int) -> npt.NDArray[np.float32]:
@@ -238,6 +223,62 @@ def _turn_of(before: Any, after: Any, events: Sequence[Event]) -> Turn:
     burned = int(gone.argmax()) + 1 if gone.any() else 0
     seat, die = int(before["seat"]), int(before["die"])
     return Turn(seat, action, die, holes, front, _cards_of(events), burned)
+
+
+class Observer:
+    """A game as one perspective sees it while it goes on.
+
+    Args:
+        variant: the rules of the game.
+        perspective: as of a `Replay`, checked by the caller.
+
+    Attributes:
+        events, games, turns, deal: as of a `Replay`, up to now.
+    """
+
+    def __init__(self, variant: Variant, perspective: Perspective) -> None:
+        self._builder = GameBuilder(variant, perspective)
+        self.events: list[Event] = []
+        self.games: list[Any] = []
+        self.turns: list[Turn] = []
+        self.deal: tuple[int, ...] = ()
+        self._step: list[Event] = []  # from the last decision on
+
+    @property
+    def phase(self) -> int:
+        """CARD, DIE, FRONT, DECISION or OVER."""
+        return self._builder.phase
+
+    def take(self, given: Event | int) -> None:
+        """Go on by one event that the perspective saw.
+
+        Raises:
+            ValueError: the event is not one that may come now.
+        """
+        event = self._builder.take(given)
+        self.events.append(event)
+        self._step = [event] if event.phase == DECISION else [*self._step, event]
+        if self.phase >= DECISION:
+            self._end_step(self._builder.game.copy())
+
+    def _end_step(self, game: Any) -> None:
+        if self.games:
+            self.turns.append(_turn_of(self.games[-1], game, self._step))
+        else:
+            self.deal = _cards_of(self._step)
+        self.games.append(game)
+
+    def follow(self, event: Event, front: int) -> None:
+        """Go on by an event of the whole game, as far as the perspective sees it.
+
+        Args:
+            event: one that an observer of everything took.
+            front: of the card that a decision is about, for a perspective that has not seen it.
+        """
+        if event.phase != FRONT:
+            self.take(event)
+        if event.phase == DECISION and self.phase == FRONT:
+            self.take(Event(FRONT, front - CHEESE))
 
 
 class GameBuilder:
