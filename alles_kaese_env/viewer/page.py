@@ -1,4 +1,7 @@
-"""A replay as one HTML page with a slider, which needs no other file and no network."""
+"""A replay as one HTML page with a slider, which needs no other file and no network.
+
+The page is in parts: the table and how it is drawn serve other pages, too.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 
 from alles_kaese_env.core.records import DISCARD, PEEK, TAKE, TRAP
 from alles_kaese_env.files import replacing
-from alles_kaese_env.replay.game import Replay, shortened
+from alles_kaese_env.replay.game import PUBLIC, Replay, shortened
 from alles_kaese_env.viewer.text import (
     LONGEST_NAME,
     describe_end,
@@ -39,34 +42,53 @@ def save_page(replay: Replay, path: str | Path) -> None:
 
 def page_of(replay: Replay) -> str:
     """The page as text. It holds no more than the replay knows."""
-    template = resources.files("alles_kaese_env.viewer").joinpath("page.html")
     data = json.dumps(_data_of(replay), separators=(",", ":"))
-    # In a script element, only "<" could end it.
-    return template.read_text(encoding="utf-8").replace("__DATA__", data.replace("<", "\\u003c"))
+    page = part("page.html")
+    for place, name in (("STYLE", "css"), ("TABLE", "html"), ("DRAWING", "js")):
+        page = page.replace(f"__{place}__", part(f"table.{name}"))
+    return page.replace("__DATA__", data.replace("<", "\\u003c"))  # "<" could end the script
+
+
+def part(name: str) -> str:
+    """A part of a page that draws a game: page.html, or table.css, table.html and table.js."""
+    return resources.files("alles_kaese_env.viewer").joinpath(name).read_text(encoding="utf-8")
 
 
 def _data_of(replay: Replay) -> dict[str, Any]:
     """What the script of the page draws."""
     views = [view_of_replay(replay, position) for position in range(len(replay))]
-    variant, end = replay.variant, views[-1]
-    players = plural(variant.num_players, "player")
-    states = [_state_of(view) for view in views]
+    end = views[-1]
+    states = [state_of(view) for view in views]
     states[-1]["now"] = describe_end(end)
     return {
-        "rules": f"{players}, {len(variant.deck)} cards, burn {variant.burn}",
-        "view": describe_perspective(end),
-        "private": replay.is_private,
-        "seats": [describe_seat(end, seat) for seat in end.seats],
-        "names": [shortened(end.name_of(seat), LONGEST_NAME) for seat in end.seats],
-        "trapLimit": variant.trap_limit,
-        "copies": variant.copies,
-        "turns": [{"seat": turn.seat, "text": describe_turn(end, turn)} for turn in end.turns],
+        **frame_of(end),
+        "turns": log_of(end),
         "states": states,
     }
 
 
-def _state_of(view: View) -> dict[str, Any]:
-    """The game at a position; the cards of each seat in the order in which it took them."""
+def frame_of(view: View) -> dict[str, Any]:
+    """What stays the same in a game."""
+    variant = view.variant
+    players = plural(variant.num_players, "player")
+    return {
+        "rules": f"{players}, {len(variant.deck)} cards, burn {variant.burn}",
+        "view": describe_perspective(view),
+        "private": view.perspective != PUBLIC,
+        "seats": [describe_seat(view, seat) for seat in view.seats],
+        "names": [shortened(view.name_of(seat), LONGEST_NAME) for seat in view.seats],
+        "trapLimit": variant.trap_limit,
+        "copies": variant.copies,
+    }
+
+
+def log_of(view: View) -> list[dict[str, Any]]:
+    """Who did what, from the first turn on."""
+    return [{"seat": turn.seat, "text": describe_turn(view, turn)} for turn in view.turns]
+
+
+def state_of(view: View) -> dict[str, Any]:
+    """What `drawTable` of table.js draws; the cards of each seat in the order of taking them."""
     taken: list[list[tuple[int, bool]]] = [[] for _ in view.seats]
     last = view.turns[-1] if view.turns else None
     for turn in view.turns:
