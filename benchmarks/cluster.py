@@ -10,14 +10,15 @@ alone, and of playing and updates together; the first rollout and update are not
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import time
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import ray
+from figures import collect
 from ray.cluster_utils import Cluster
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.execution.rollout_ops import synchronous_parallel_sample
@@ -92,18 +93,20 @@ def main() -> int:
     options = parser.parse_args()
     if min(options.runners) < 0 or min(options.num_envs, options.rounds) < 1:
         parser.error("--runners, --num-envs and --rounds: allowed are positive numbers")
-    results = []
+    return collect(parser, measured(options), options.json)[1]
+
+
+def measured(options: argparse.Namespace) -> Iterator[Result]:
+    """The speed with each number of runners."""
     for runners in options.runners:
         config = Config(num_envs=options.num_envs, batch_size=1024, opponents="self", threads=1)
-        results.append(measure(config, runners, options.rounds))
+        result = measure(config, runners, options.rounds)
         print(
-            f"{runners} runners: {results[-1].playing:,.0f} decisions/s of play, "
-            f"{results[-1].training:,.0f} with updates",
+            f"{runners} runners: {result.playing:,.0f} decisions/s of play, "
+            f"{result.training:,.0f} with updates",
             flush=True,
         )
-    if options.json:
-        options.json.write_text(json.dumps({"results": [asdict(one) for one in results]}, indent=2))
-    return 0
+        yield result
 
 
 if __name__ == "__main__":

@@ -12,17 +12,18 @@ the share of the win against ``heuristic``, playing greedily, which neither trai
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from figures import collect
 from sb3_contrib import MaskablePPO
 from stable_baselines3.common.callbacks import BaseCallback
 from training import default_sb3_model, measure_speed
@@ -116,19 +117,17 @@ def way_of_train(config: Config, minutes: float, clock: Clock) -> MaskablePPO:
 
 def strengths(
     way: str, model: MaskablePPO, seed: int, players: int, clock: Clock
-) -> list[Strength]:
+) -> Iterator[Strength]:
     """Measure what a run kept."""
-    found = []
     for minutes, steps, weights in clock.kept:
         model.policy.load_state_dict(weights)
         score = win_share(Greedy(model), agents.make(OPPONENT), num_players=players, games=GAMES)
-        found.append(Strength(way, seed, minutes, steps, score.share, score.low, score.high))
         print(
             f"{way}, seed {seed}, {minutes:g} minutes, {steps:,} steps: "
             f"{score.share:.3f} ({score.low:.3f} to {score.high:.3f})",
             flush=True,
         )
-    return found
+        yield Strength(way, seed, minutes, steps, score.share, score.low, score.high)
 
 
 def main() -> int:
@@ -147,18 +146,19 @@ def main() -> int:
     if min(*options.minutes, options.threads) <= 0 or min(options.seeds) < 0:
         parser.error("--minutes, --threads and --seeds: allowed are positive numbers")
     use_threads(options.threads)
-    players, longest = options.num_players, max(options.minutes)
-    found: list[Strength] = []
+    return collect(parser, measured(options), options.json)[1]
+
+
+def measured(options: argparse.Namespace) -> Iterator[Strength]:
+    """What the runs of both ways kept, seed by seed."""
+    players = options.num_players
     for seed in options.seeds:
         config = Config(num_players=(players,), seed=seed, threads=options.threads)
         clock = Clock(options.minutes)
-        model: Any = way_of_train(config, longest, clock)
-        found += strengths("train.py", model, seed, players, clock)
+        model: Any = way_of_train(config, max(options.minutes), clock)
+        yield from strengths("train.py", model, seed, players, clock)
         clock = Clock(options.minutes)
-        found += strengths("default SB3", usual_way(seed, players, clock), seed, players, clock)
-    if options.json:
-        options.json.write_text(json.dumps({"runs": [asdict(run) for run in found]}, indent=2))
-    return 0
+        yield from strengths("default SB3", usual_way(seed, players, clock), seed, players, clock)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ draws each step with ``render_mode="rgb_array"``.
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import statistics
 import sys
@@ -30,6 +29,7 @@ from typing import Any, TextIO
 import gymnasium
 import numpy as np
 import peers
+from figures import write_json
 from numba import njit
 
 from alles_kaese_env import GameBatch, Variant, alles_kaese_v0
@@ -39,7 +39,7 @@ from alles_kaese_env.core.observe import OBSERVATION_RECORD
 from alles_kaese_env.core.records import MASK, OVER, STREAM, as_records
 from alles_kaese_env.core.rules import apply_action, legal_actions, run_chance
 from alles_kaese_env.core.streams import random_below
-from alles_kaese_env.files import checked_output, replacing
+from alles_kaese_env.files import checked_output
 from alles_kaese_env.variant import whole_number
 
 STEPS_BETWEEN_LOOKS = 64  # at the clock
@@ -409,16 +409,6 @@ def line_of(result: Result) -> str:
         f"{name_of(result):<26}{result.games:>7}{result.players:>9}{result.threads:>9}"
         f"{result.steps_per_s:>14,.0f}  {result.lowest:,.0f} to {result.highest:,.0f}"
     )
-
-
-def write_json(report: dict[str, Any], file: Path) -> None:
-    """The figures, to a file or to the standard output."""
-    text = json.dumps(report, indent=2) + "\n"
-    if file == Path("-"):
-        print(text, end="")
-        return
-    with replacing(file) as temporary:
-        temporary.write_text(text, encoding="utf-8")
 
 
 def measure_peers(

@@ -16,7 +16,6 @@ on eight single games in a DummyVecEnv, against random opponents.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -26,13 +25,14 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import torch
+from figures import collect
 from sb3_contrib import MaskablePPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv
@@ -211,7 +211,13 @@ def main() -> int:
     positive = [*options.workers, *options.threads, *options.num_envs]
     if min(*positive, options.steps, options.repeats, *[busy + 1 for busy in options.busy]) < 1:
         parser.error("--busy: allowed are numbers from 0 on; of the other options positive ones")
-    runs: list[Run] = []
+    runs, code = collect(parser, measured(options), options.json)
+    print_medians(runs)
+    return code
+
+
+def measured(options: argparse.Namespace) -> Iterator[Run]:
+    """The runs, in turns: all kinds once, then all again."""
     kinds = list(
         product(options.algo, options.opponents, options.num_envs, options.threads, options.workers)
     )
@@ -226,22 +232,17 @@ def main() -> int:
                     "workers": workers,
                 }
                 config = new_config(given | ({"opponents": opponents} if opponents else {}))
-                runs.append(self_play(config, options.steps, busy))
-                print_run(runs[-1])
+                yield print_run(self_play(config, options.steps, busy))
             if options.default_sb3 and not busy:
-                runs.append(default_sb3(options.num_players, 16_384))
-                print_run(runs[-1])
-    print_medians(runs)
-    if options.json:
-        options.json.write_text(json.dumps({"runs": [asdict(run) for run in runs]}, indent=2))
-    return 0
+                yield print_run(default_sb3(options.num_players, 16_384))
 
 
-def print_run(run: Run) -> None:
-    """A line for a run, with the load of the machine where the system tells it."""
+def print_run(run: Run) -> Run:
+    """Print a line for a run, with the load of the machine where the system tells it."""
     shares = ", ".join(f"{part} {share:.0%}" for part, share in run.shares.items())
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     print(f"{run.kind}: {run.steps_per_s:,.0f} steps/s ({shares}){load}", flush=True)
+    return run
 
 
 def print_medians(runs: list[Run]) -> None:
@@ -249,6 +250,8 @@ def print_medians(runs: list[Run]) -> None:
     speeds: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         speeds[run.kind].append(run.steps_per_s)
+    if not speeds:
+        return
     medians = {kind: statistics.median(each) for kind, each in speeds.items()}
     first, default = next(iter(medians)), [kind for kind in medians if kind.startswith("default")]
     print(f"\nMedians of {len(speeds[first])}; x: times the first line")

@@ -1,4 +1,4 @@
-"""The runner of studies: its cells, what it keeps and what it puts into tables."""
+"""The runner of studies: its cells, results and tables; and what other benchmarks keep."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import json
 import shlex
 from pathlib import Path
 
+import figures
 import numpy as np
 import pytest
 import study
 
 from agents.training import command
 from agents.training.options import OPTIONS, Config, new_config
+from alles_kaese_env.command_line import INTERRUPTED, Parser
 from alles_kaese_env.variant import VARIANTS
 
 ROOT = Path(__file__).parents[2]
@@ -219,3 +221,26 @@ def test_a_result_is_found_again(tmp_path):
     shares = {(pair["mode"], pair["against"]): pair["share"] for pair in report["pairs"]}
     for pair in results[0]["pairs"]:
         assert shares[pair["mode"], pair["against"]] == pytest.approx(pair["share"], abs=0.05)
+
+
+# --- Other benchmarks ----------------------------------------------------------------------------
+
+
+def results_until_interrupted():
+    yield study.Cell("a", "477", 0, {})
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_keeps_the_results_of_a_benchmark(tmp_path, capsys):
+    file = tmp_path / "results.json"
+    found, code = figures.collect(Parser(prog="benchmark"), results_until_interrupted(), file)
+    assert (len(found), code) == (1, INTERRUPTED)
+    assert capsys.readouterr().err == f"benchmark: interrupted after 1 results; {file} has them\n"
+    assert [result["seed"] for result in json.loads(file.read_text())["results"]] == [0]
+
+
+def test_a_benchmark_checks_its_output_first(tmp_path, capsys):
+    with pytest.raises(SystemExit) as end:
+        figures.collect(Parser(prog="benchmark"), results_until_interrupted(), tmp_path / "no/x")
+    assert end.value.code == 2
+    assert f"--json is {tmp_path / 'no/x'}; allowed" in capsys.readouterr().err
