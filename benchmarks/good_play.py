@@ -39,6 +39,7 @@ BASELINE = "reference"
 GAMES = 1_000  # that are looked at
 HEAVY_DECISIONS = 2_000  # about which a search is asked
 SHARE_GAMES = 20_000
+ALL_KNOWN = 0.999  # of the copies of a back
 MARKS = ("-o", "--s", "-.^", ":D", "-v", "--P")  # lines are told apart without colours, too
 OUTPUTS = ("answers.json", "take.svg", "peeks.svg")
 BINS = np.linspace(0, 1, 11)
@@ -189,7 +190,8 @@ class RandomPeeks:
 class Forgetful:
     """An agent that forgets which cards of the row it peeked at.
 
-    It still knows how many cheeses and traps it has seen of each back, and so the odds.
+    It still knows how many cheeses and traps it has seen of each back, and so the odds. Where it
+    has seen all fronts of a back, no odds are left, and it forgets none of its cards.
     """
 
     def __init__(self, agent: Agent) -> None:
@@ -203,10 +205,14 @@ class Forgetful:
     ) -> npt.NDArray[np.int64]:
         """Actions (B,) int64."""
         seen = observations.copy()
-        row = OBSERVATION.decode(seen)["row"]
-        share = (row * seen[:, None, OBSERVATION["trap_share"].where]).sum(axis=2)
-        seen[:, OBSERVATION["trap_probability"].where] = share
-        seen[:, OBSERVATION["own_peeks"].where] = 0
+        parts = OBSERVATION.decode(seen)
+        has_odds = parts["known"].sum(axis=1) < ALL_KNOWN
+        forgets = (parts["row"] * has_odds[:, None]).any(axis=2)
+        odds = (parts["row"] * parts["trap_share"][:, None]).sum(axis=2)
+        probability = np.where(forgets, odds, parts["trap_probability"])
+        seen[:, OBSERVATION["trap_probability"].where] = probability
+        peeks = parts["own_peeks"] * ~forgets[:, :, None]
+        seen[:, OBSERVATION["own_peeks"].where] = peeks.reshape(len(seen), -1)
         return self.agent.act(seen, masks, rng)
 
 

@@ -10,7 +10,7 @@ import pytest
 from agent_tools import positions
 
 import agents
-from alles_kaese_env import OBSERVATION, Variant
+from alles_kaese_env import OBSERVATION, GameBatch, Variant
 from alles_kaese_env.core.records import CHEESE, TRAP
 
 
@@ -73,7 +73,14 @@ def test_who_forgets_sees_no_own_peek():
     assert (observations == kept).all()
     before, after = OBSERVATION.decode(observations), OBSERVATION.decode(seen[0])
     assert before["own_peeks"].any()
-    assert not after["own_peeks"].any()
+    copies = np.array(Variant().copies)
+    unseen = copies - np.rint(before["known"].sum(axis=1) * copies)  # fronts, by back
+    forgotten = before["own_peeks"].any(axis=2) & ~after["own_peeks"].any(axis=2)
+    assert forgotten.any()
+    assert (
+        forgotten
+        == before["own_peeks"].any(axis=2) & (before["row"] @ unseen[:, :, None] > 0)[:, :, 0]
+    ).all()
     unknown = before["own_peeks"].sum(axis=2) == 0
     assert after["trap_probability"][unknown] == pytest.approx(before["trap_probability"][unknown])
     for name in before.keys() - {"own_peeks", "trap_probability"}:
@@ -130,3 +137,13 @@ def test_wrong_use_ends_with_one_line(tmp_path, capsys):
     assert stop.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert not (tmp_path / "answers").exists()
+
+
+def test_the_heuristic_can_forget_in_any_game():
+    """It plays by the odds. Here a mover has seen all fronts of the only back that matches."""
+    batch, rng = GameBatch(1000, seed=10), np.random.default_rng(0)
+    players = good_play.Forgetful(agents.make("heuristic")), agents.make("reference")
+    while len(rows := np.flatnonzero(~batch.over)):
+        seat = batch.seats[rows[0]]
+        rows = rows[batch.seats[rows] == seat]
+        batch.step(players[seat].act(batch.observations[rows], batch.masks[rows], rng), rows)
