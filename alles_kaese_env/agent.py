@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from alles_kaese_env.actions import as_whole_numbers
 from alles_kaese_env.core.observe import OBSERVATION_SIZE
 from alles_kaese_env.core.records import NUM_ACTIONS
 from alles_kaese_env.variant import Variant
@@ -52,6 +53,36 @@ class StochasticAgent(Agent, Protocol):
 
         0 for illegal actions; 1 in each row together.
         """
+
+
+def ask(
+    agent: Agent,
+    who: str,
+    observations: npt.NDArray[np.float32],
+    masks: npt.NDArray[np.bool_],
+    rng: np.random.Generator,
+) -> npt.NDArray[np.int64]:
+    """The actions (B,) of an agent; whether they are legal is left to the caller.
+
+    Args:
+        agent: is asked.
+        who: names it in an error, such as "opponent SearchAgent".
+        observations, masks, rng: as in `Agent.act`.
+
+    Raises:
+        RuntimeError: the agent raised an exception, which is the cause.
+        ValueError: the answer has another shape or type.
+    """
+    try:
+        actions = agent.act(observations, masks, rng)
+    except Exception as error:
+        raise RuntimeError(f"{who} raised {type(error).__name__}: {error}") from error
+    return as_whole_numbers(actions, len(masks), f" of {who}")
+
+
+def name_of(agent: Agent | None) -> str:
+    """What an agent is called in an error."""
+    return "random" if agent is None else getattr(agent, "__name__", type(agent).__name__)
 
 
 Opponent: TypeAlias = "str | Agent"

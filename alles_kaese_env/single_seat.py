@@ -9,8 +9,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from alles_kaese_env.actions import as_whole_numbers
-from alles_kaese_env.agent import Agent, Opponent, has_recall, load_agent
+from alles_kaese_env.agent import Agent, Opponent, ask, has_recall, load_agent, name_of
 from alles_kaese_env.core.loops import (
     draw_seats,
     look_at_games,
@@ -302,17 +301,17 @@ class SingleSeatGames:
         for k in np.unique(which):
             some = rows[which == k]
             agent = self._agents[k]
-            whose = f" of opponent {name_of(agent)}"
+            who = f"opponent {name_of(agent)}"
             if has_recall(agent) and not batch.recall:
                 look_at_games(batch.arrays, some)  # the opponent knows as much as ever
-            actions = as_whole_numbers(self._choose(agent, some), len(some), whose)
-            batch.check(actions, some, whose)
+            actions = self._choose(agent, who, some)
+            batch.check(actions, some, f" of {who}")
             batch.attempt(actions, some)
 
-    def _choose(self, agent: Agent | None, rows: Rows) -> npt.NDArray[np.int64]:
+    def _choose(self, agent: Agent | None, who: str, rows: Rows) -> npt.NDArray[np.int64]:
         if agent is None:
             return self.batch.random_actions(rows)
-        return agent.act(self.batch.observations[rows], self.batch.masks[rows], self.rng)
+        return ask(agent, who, self.batch.observations[rows], self.batch.masks[rows], self.rng)
 
     def _spread_reward(self, rows: Rows) -> None:
         """Reward the change of the lead, and at the end what is missing from the payoff."""
@@ -327,11 +326,6 @@ class SingleSeatGames:
         own = points[np.arange(len(rows)), self.seats[rows]]
         others = (points.sum(axis=1) - own) / (players - 1)
         return (own - others) * self.batch.variant.rules["per_point"][0]
-
-
-def name_of(agent: Agent | None) -> str:
-    """What an agent is called in an error."""
-    return "random" if agent is None else getattr(agent, "__name__", type(agent).__name__)
 
 
 def check_episodes(games: npt.NDArray[np.void], arrays: dict[str, npt.NDArray[Any]]) -> None:

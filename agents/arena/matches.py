@@ -18,7 +18,7 @@ import numpy.typing as npt
 import agents
 from agents.arena.luck import Follower
 from alles_kaese_env import GameBatch, Variant
-from alles_kaese_env.agent import Agent
+from alles_kaese_env.agent import Agent, ask, name_of
 from alles_kaese_env.seeding import agent_generator, streams_of
 from alles_kaese_env.variant import whole_number
 
@@ -146,8 +146,10 @@ def _play(
             rows = playing[who == place]
             if len(rows):
                 started = time.perf_counter()
-                actions = agent.act(batch.observations[rows], batch.masks[rows], rng)
+                asked = f"agent {name_of(agent)}"
+                actions = ask(agent, asked, batch.observations[rows], batch.masks[rows], rng)
                 seconds[place] += time.perf_counter() - started
+                batch.check(actions, rows, f" of {asked}")
                 decisions[place] += len(rows)
                 played.step(actions, rows)
     payoffs = batch.payoffs[np.arange(len(batch)), first].astype(np.float64)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 import agents
 from alles_kaese_env import GameBatch, Variant
-from alles_kaese_env.agent import Agent
+from alles_kaese_env.agent import Agent, ask, name_of
 from alles_kaese_env.core.records import MAX_PLAYERS
 from alles_kaese_env.replay import PUBLIC, Perspective, Replay
 from alles_kaese_env.seeding import agent_generator
@@ -82,8 +82,11 @@ class Table:
         agent = adviser or self._agents[self.mover]
         assert agent is not None, "a person decides"
         rng = np.random.default_rng(0) if adviser else self._rng
+        who = f"agent {name_of(agent)}"
         batch = self._batch
-        return int(agent.act(batch.observations.copy(), batch.masks.copy(), rng)[0])
+        actions = ask(agent, who, batch.observations.copy(), batch.masks.copy(), rng)
+        batch.check(actions, np.arange(1), f" of {who}")
+        return int(actions[0])
 
     def deal(self) -> None:
         """Begin another game with the same players."""

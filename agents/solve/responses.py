@@ -19,7 +19,8 @@ from agents.solve.sequence_form import (
     play_subgames,
 )
 from agents.solve.subgames import Subgames, Written, inform_movers
-from alles_kaese_env.agent import Agent, StochasticAgent
+from alles_kaese_env.actions import illegal_action
+from alles_kaese_env.agent import Agent, StochasticAgent, ask, name_of
 from alles_kaese_env.core.observe import OBSERVATION_RECORD, OBSERVATION_SIZE
 from alles_kaese_env.core.records import MASK, NUM_ACTIONS, as_records
 from alles_kaese_env.seeding import agent_generator
@@ -216,11 +217,13 @@ class Responses:
 
         One that leaves the generator as it was and says the same twice does so always.
         """
-        rows = np.arange(len(masks))
+        rows, who = np.arange(len(masks)), f"agent {name_of(self.agent)}"
         counts = np.zeros((GROUPS, len(masks), NUM_ACTIONS))
         before = str(rng.bit_generator.state)
         for draw in range(self._draws):
-            actions = self.agent.act(observations, masks, rng)
+            actions = ask(self.agent, who, observations, masks, rng)
+            for k in np.flatnonzero(~masks[rows, actions]):
+                raise illegal_action(int(actions[k]), masks[k], f" of {who}")
             counts[draw % GROUPS, rows, actions] += 1
             is_second = draw == 1 and before == str(rng.bit_generator.state)
             if is_second and (counts[0] == counts[1]).all():

@@ -11,6 +11,10 @@ import pytest
 from agent_tools import ROOT, run_python
 
 import agents
+from agents.arena.matches import win_share
+from agents.play.table import Table
+from agents.solve.responses import exploitability
+from alles_kaese_env import Variant
 from alles_kaese_env.agent import Agent, load_agent
 from alles_kaese_env.replay import load
 
@@ -129,3 +133,40 @@ def test_another_module_of_that_name_gets_one_line(text, tmp_path, monkeypatch):
 def test_what_is_no_agent_gets_one_line(name):
     with pytest.raises(ValueError, match=r"opponents is .*allowed: .random., the name of an agent"):
         load_agent("opponents", name)
+
+
+class Raising:
+    def act(self, observations, masks, rng):
+        raise KeyError("lost")
+
+
+class Cheating:
+    def act(self, observations, masks, rng):
+        return (~masks).argmax(axis=1)
+
+
+def step_against(agent):
+    env = gym.make("alles_kaese_env:AllesKaese-v0", opponents=agent, seat=1)
+    env.reset(seed=0)
+
+
+def share_of(agent):
+    win_share(agents.make("random"), agent, num_players=2, games=2)
+
+
+def move_of(agent):
+    table = Table(["random", "random"], seed=0)
+    table._agents = [agent, agent]
+    table.choose()
+
+
+def gap_of(agent):
+    exploitability(agent, Variant.named("477"))
+
+
+@pytest.mark.parametrize("play", [step_against, share_of, move_of, gap_of])
+def test_a_fault_names_the_agent(play):
+    with pytest.raises(RuntimeError, match=r"(agent|opponent) Raising.* raised KeyError: 'lost'"):
+        play(Raising())
+    with pytest.raises(ValueError, match=r"action of (agent|opponent) Cheating.* is \d+ \("):
+        play(Cheating())
