@@ -70,11 +70,13 @@ def ask(
         observations, masks, rng: as in `Agent.act`.
 
     Raises:
-        RuntimeError: the agent raised an exception, which is the cause.
-        ValueError: the answer has another shape or type.
+        ValueError: the answer has another shape or type, or the agent raised a `ValueError`.
+        RuntimeError: the agent raised another exception. It is the cause.
     """
     try:
         actions = agent.act(observations, masks, rng)
+    except ValueError as error:
+        raise ValueError(f"{who}: {error}") from error
     except Exception as error:
         raise RuntimeError(f"{who} raised {type(error).__name__}: {error}") from error
     return as_whole_numbers(actions, len(masks), f" of {who}")

@@ -38,6 +38,7 @@ from alles_kaese_env.core.records import (
     MAX_HOLES,
     MAX_PLAYERS,
     MAX_SLOTS,
+    NO_ACTION,
     NUM_ACTIONS,
     OVER,
     STREAM,
@@ -306,18 +307,6 @@ chance_values = compiled(_chance_values)
 
 
 @jit
-def luck_of_chance(game, rules, stream, seat, judge, outcomes):
-    """Let chance happen until somebody has to decide or the game is over; the seat's luck."""
-    luck = 0.0
-    while game.phase < DECISION:
-        mean = chance_values(game, rules, seat, judge, outcomes)
-        outcome = sample_chance(game, rules, stream)
-        luck += outcomes[outcome] - mean
-        apply_chance(game, rules, outcome)
-    return luck
-
-
-@jit
 def luck_of_choice(game, rules, seat, action, judge):
     """The seat's luck in the choice of a random agent; 0 for others."""
     if judge.models[game.seat] != RANDOM:
@@ -334,27 +323,27 @@ def seat_models(judge, rules, seat, models):
 
 
 @jit
-def luck_of_deals(games, streams, rules, seats, models, judge, luck):
-    """The luck of seat seats[i] in the deal of each game i, into ``luck`` (B,).
+def luck_of_moves(games, streams, rules, actions, seats, models, judge, luck):
+    """The luck of seat seats[i] in a step of each game i, or where there is no action in its deal.
 
-    ``models`` (N,) has those of the players from that seat on. Games and streams are overwritten.
+    One loop for both, since compiling it takes half a minute. ``models`` (N,) has those of the
+    players from that seat on. Games and streams are overwritten, and ``luck`` (B,) is the result.
     """
     outcomes = np.zeros(MAX_HOLES)
     for i in range(len(games)):
-        seat_models(judge, rules[0], seats[i], models)
-        clear(games[i], rules[0])
-        luck[i] = luck_of_chance(games[i], rules[0], streams[i], seats[i], judge, outcomes)
-
-
-@jit
-def luck_of_steps(games, streams, rules, actions, seats, models, judge, luck):
-    """The luck in a step of each game, as `luck_of_deals`."""
-    outcomes = np.zeros(MAX_HOLES)
-    for i in range(len(games)):
-        seat_models(judge, rules[0], seats[i], models)
-        luck[i] = luck_of_choice(games[i], rules[0], seats[i], actions[i], judge)
-        apply_action(games[i], rules[0], actions[i])
-        luck[i] += luck_of_chance(games[i], rules[0], streams[i], seats[i], judge, outcomes)
+        game, stream, seat = games[i], streams[i], seats[i]
+        seat_models(judge, rules[0], seat, models)
+        if actions[i] == NO_ACTION:
+            luck[i] = 0
+            clear(game, rules[0])
+        else:
+            luck[i] = luck_of_choice(game, rules[0], seat, actions[i], judge)
+            apply_action(game, rules[0], actions[i])
+        while game.phase < DECISION:
+            mean = chance_values(game, rules[0], seat, judge, outcomes)
+            outcome = sample_chance(game, rules[0], stream)
+            luck[i] += outcomes[outcome] - mean
+            apply_chance(game, rules[0], outcome)
 
 
 class Follower:
@@ -387,17 +376,26 @@ class Follower:
         """`GameBatch.reset`."""
         games, streams = self.batch.games.copy(), self.batch.streams.copy()
         self.batch.reset()
-        rules, rest = self.batch.variant.rules, (self.seats, self._models, self._judge, self.luck)
-        luck_of_deals(games, as_records(streams, STREAM), rules, *rest)
+        rows = np.arange(len(games))
+        self.luck[:] = self._luck_of(games, streams, np.full(len(games), NO_ACTION), rows)
 
     def step(self, actions: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> None:
         """`GameBatch.step`."""
         games, streams = self.batch.games[rows], self.batch.streams[rows]
         self.batch.step(actions, rows)
-        luck, chosen = np.zeros(len(rows)), np.asarray(actions, np.int64)
-        rules, rest = self.batch.variant.rules, (self.seats[rows], self._models, self._judge, luck)
-        luck_of_steps(games, as_records(streams, STREAM), rules, chosen, *rest)
-        self.luck[rows] += luck
+        self.luck[rows] += self._luck_of(games, streams, np.asarray(actions, np.int64), rows)
+
+    def _luck_of(
+        self,
+        games: npt.NDArray[Any],
+        streams: npt.NDArray[np.uint64],
+        actions: npt.NDArray[np.int64],
+        rows: npt.NDArray[np.int64],
+    ) -> npt.NDArray[np.float64]:
+        luck = np.zeros(len(rows))
+        about = self.seats[rows], self._models, self._judge, luck
+        luck_of_moves(games, as_records(streams, STREAM), self.batch.variant.rules, actions, *about)
+        return luck
 
 
 @lru_cache

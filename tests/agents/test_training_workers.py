@@ -238,7 +238,9 @@ def test_a_run_of_several_workers_is_a_run(pair):
     assert (pair / "report.json").exists()
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize(
+    "number", [1, pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)]
+)
 def test_resume_with_as_many_workers_or_others(pair, tmp_path, number):
     """Two runs that go on in the same way agree."""
     twins = [shutil.copytree(pair, tmp_path / name) for name in ("a", "b")]

@@ -129,6 +129,7 @@ def test_plain_python_plays_the_same_games(digest):
     assert digest_of_a_process(NUMBA_DISABLE_JIT="1") == digest
 
 
+@pytest.mark.long
 def test_default_integers_of_32_bits_change_nothing():
     """As NumPy 1.26 has them on Windows, simulated: games, agents, solver, types compiled for."""
     program = str(Path(__file__).with_name("narrow.py"))
@@ -149,12 +150,13 @@ def test_the_simulated_default_integers_overflow():
     assert words == {"wide": 0x040404040404, "narrow": 0x04040404}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("processor", "feature"),
     [
         ("x86-64", "sse2"),
-        pytest.param("haswell", "avx2", marks=pytest.mark.long),
-        pytest.param("skylake-avx512", "avx512f", marks=pytest.mark.long),
+        ("haswell", "avx2"),
+        ("skylake-avx512", "avx512f"),
     ],
 )
 def test_code_for_other_processors_plays_the_same_games(digest, processor, feature, tmp_path):
@@ -189,6 +191,7 @@ print("fdiv" in machine.emit_assembly(module))
 """
 
 
+@pytest.mark.long
 def test_llvm_writes_code_for_arm(tmp_path):
     """No machine here runs it, but what LLVM cannot translate ends the process."""
     environment = {"NUMBA_OPT": "0", "NUMBA_CACHE_DIR": str(tmp_path)}  # optimised for ARM then
